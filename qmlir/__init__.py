@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
     from qmlir.analysis.tune import tune
-    from qmlir.cached import compile
     from qmlir.cli.embedded.folder import bundle
     from qmlir.compiler import (
         Pipeline,
@@ -35,23 +34,24 @@ if TYPE_CHECKING:
         export,
         load,
         load_program,
+        profile,
+        quantize,
+        read_samples,
         reference,
         save,
         to_integers,
     )
-    from qmlir.compiler import quantize as quantize  # with the options of a policy's file: qmlir.configured
     from qmlir.devices import Device, load_device
     from qmlir.errors import QmlirError
     from qmlir.ir.own_operators import register_op, scoped_ops
-    from qmlir.notebooks import summary
     from qmlir.numerics.calibration import choose_quantization, register_calibration
     from qmlir.numerics.roundings import register_rounding
     from qmlir.profiles.drift import profile_drift
     from qmlir.profiles.profile import Profile
+    from qmlir.reports.notebooks import summary
     from qmlir.reports.report import report
-    from qmlir.samples.reading import read_samples
+    from qmlir.running.cached import compile
     from qmlir.settings.policy import Policy, Rule
-    from qmlir.sharded import profile
 
 __all__ = [
     "Device",
@@ -101,25 +101,22 @@ _HOMES = {
     "analyze": "qmlir.analysis.tensors",
     "bundle": "qmlir.cli.embedded.folder",
     "compare": "qmlir.analysis.differences",
-    "compile": "qmlir.cached",
+    "compile": "qmlir.running.cached",
     "data_free_profile": "qmlir.analysis.data_free",
     "choose_quantization": "qmlir.numerics.calibration",
     "register_calibration": "qmlir.numerics.calibration",
     "register_rounding": "qmlir.numerics.roundings",
-    "summary": "qmlir.notebooks",
+    "summary": "qmlir.reports.notebooks",
     "effects": "qmlir.analysis.effects",
     "tune": "qmlir.analysis.tune",
     "Workload": "qmlir.analysis.explore",
     "error_budgets": "qmlir.analysis.error_budget",
     "explore": "qmlir.analysis.explore",
-    "quantize": "qmlir.configured",
     "register_op": "qmlir.ir.own_operators",
     "scoped_ops": "qmlir.ir.own_operators",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
-    "profile": "qmlir.sharded",
     "profile_drift": "qmlir.profiles.drift",
-    "read_samples": "qmlir.samples.reading",
     "score": "qmlir.analysis.scores",
 }
 
@@ -128,10 +125,10 @@ def load_ipython_extension(shell: Any) -> None:
     """Makes IPython show modules as tables: `%load_ext qmlir`."""
 
     def html(module: Any) -> Any:
-        return import_module("qmlir.notebooks").module_html(module)
+        return import_module("qmlir.reports.notebooks").module_html(module)
 
     def text(module: Any, printer: Any, cycle: bool) -> None:
-        import_module("qmlir.notebooks").module_text(module, printer, cycle)
+        import_module("qmlir.reports.notebooks").module_text(module, printer, cycle)
 
     formatters = shell.display_formatter.formatters
     formatters["text/html"].for_type_by_name("xdsl.dialects.builtin", "ModuleOp", html)

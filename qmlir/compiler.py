@@ -1,18 +1,15 @@
 """The functions that users call. Stages of passes (stages.py) meet only here."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from qmlir import arguments
-from qmlir.arguments import Network
-from qmlir.dialects.inputs import note_reading
+from qmlir import stages
+from qmlir.dialects.inputs import note_reading, reading_notes
 from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
-from qmlir.files import path_of
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
@@ -28,37 +25,27 @@ from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
+from qmlir.running.executors import Given, Progress, workers_of
+from qmlir.running.files import path_of
+from qmlir.settings import arguments
+from qmlir.settings.arguments import Network
 from qmlir.settings.fields import FORMATS as EXPORT_FORMATS
 from qmlir.settings.quant_config import QuantConfig, QuantOptions, config_of
-from qmlir.stages import FOLD_CASTS as FOLD_CASTS
-from qmlir.stages import IMPORTED as IMPORTED
-from qmlir.stages import OBSERVE as OBSERVE
-from qmlir.stages import QUANTIZE as QUANTIZE
-from qmlir.stages import SIMPLIFY as SIMPLIFY
-from qmlir.stages import TO_COMMANDS as TO_COMMANDS
-from qmlir.stages import TO_INTEGERS as TO_INTEGERS
-from qmlir.stages import TO_LAYERS as TO_LAYERS
-from qmlir.stages import TO_LLVM as TO_LLVM
-from qmlir.stages import TO_LOOPS as TO_LOOPS
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
-    from qmlir.backends.cpu.machine import Machine
     from qmlir.backends.reference import Reference
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Accelerator
-    from qmlir.ir.signature import Signature
     from qmlir.policies.ledger import Decisions
     from qmlir.profiles.profile import Profile
-    from qmlir.profiling import Profiler
+    from qmlir.running.profiler import Profiler
+    from qmlir.samples.files import Samples
     from qmlir.settings.policy import Policy
 
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
-
-VERIFY_LOOPS = False
-"""Whether `compile` verifies the module between the passes below qint."""
 
 
 @collected_rarely
@@ -98,9 +85,9 @@ def load(
     with file_of(path, example) as source:
         init = None if weights is None else path_of(weights, "weights")
         module = read_network(source, sizes, arrays, key, budget, init, types, cut)
-    from_tosa = ("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()
+    from_tosa = stages.FROM_TOSA if any(map(is_tosa, module.walk())) else ()
     if from_tosa or source.suffix != ".mlir":
-        Pipeline(*from_tosa, "fold-fake-quant").apply(module, make_context())
+        Pipeline(*from_tosa, *stages.FROM_FILE).apply(module, make_context())
     limit(module, fold_budget)
     if state:
         bind_states(main_function(module), arguments.name_pairs_given("state", state))
@@ -124,14 +111,17 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
     """
     if isinstance(network, str | Path):
         module = load(network)
-        Pipeline(*SIMPLIFY if simplified else ()).apply(module, make_context())
+        Pipeline(*stages.SIMPLIFY if simplified else ()).apply(module, make_context())
         return module
     refuse_torch_module(network)
     require_module(network)
     return network
 
 
-def profile(module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False) -> "Profile":
+def profile(
+    module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False, workers: Given = None,
+    done: Progress | None = None,
+) -> "Profile":  # fmt: skip
     """Learns the ranges of a float network's tensors by running the compiled network on samples.
 
     Args:
@@ -140,6 +130,9 @@ def profile(module: Network, samples: Calibration, bins: int = 2000, *, per_chan
             and a list of them is a sequence of its own.
         bins: The most bins a histogram may have.
         per_channel: Whether to learn the same for each channel, along the last axis, too.
+        workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
+            threads of this process. A network with states is always profiled in this process.
+        done: Is called with the number of samples that workers have done.
 
     Raises:
         ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
@@ -149,31 +142,70 @@ def profile(module: Network, samples: Calibration, bins: int = 2000, *, per_chan
     >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
     True
     """
-    profiler, network = profiler_of(module, bins, per_channel=per_channel)
-    return with_samples(profiler.profile(compile(network), arguments.samples_given(samples)))
+    chosen = workers_of(workers)
+    try:
+        network = loaded(module)
+        profiler, observed = profiler_of(network, bins, per_channel=per_channel)
+        executable, given = compile(observed), arguments.samples_given(samples)
+        if chosen.elsewhere and not states_of(main_function(network)):
+            from qmlir.running.shards import profile_in_shards
 
-
-def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Profiler, ModuleOp]":
-    """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
-    from qmlir.profiling import Profiler
-
-    most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
-    module = loaded(module)
-    refuse_opaque(module, "the network")
-    observed = Pipeline(*OBSERVE)(module)
-    network = Pipeline("observers-to-results")(observed)
-    return Profiler(observed, most, per_channel=by_channel), network
-
-
-def with_samples(found: "Profile") -> "Profile":
-    """Returns a profile; raises `ProfileError` if it is over no samples."""
+            found = profile_in_shards(profiler, executable, given, chosen, done)
+        else:
+            found = profiler.profile(executable, given)
+    finally:
+        if chosen is not workers:
+            chosen.close()
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found
 
 
+def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Profiler, ModuleOp]":
+    """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
+    from qmlir.running.profiler import Profiler
+
+    most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
+    module = loaded(module)
+    refuse_opaque(module, "the network")
+    observed = Pipeline(*stages.OBSERVE)(module)
+    return Profiler(observed, most, per_channel=by_channel), Pipeline(*stages.PROFILE)(observed)
+
+
 learn = profile
 """`profile` under a name that no argument hides."""
+
+
+def read_samples(
+    path: str | Path, network: Network, *, preprocess: str | None = None, dtype: str | None = None
+) -> "Samples":
+    """Returns the samples in a file or a folder, as inputs of a network, for functions that take samples.
+
+    Args:
+        path: Pictures, .npy, .npz or raw files, as `qmlir --data` reads them.
+        network: The network, or its path.
+        preprocess: How pictures become inputs, as for `qmlir --preprocess`; by default what the network keeps.
+        dtype: The element type that raw files store; by default what the network keeps, or the input's type.
+
+    Raises:
+        OptionError: An option is unknown, or has an unusable value.
+        FileError, InputError: See `Samples`.
+
+    >>> import qmlir
+    >>> read = qmlir.read_samples("digits.npz:calibration_images", "digits.onnx")
+    >>> next(iter(read))["image"].shape
+    (1, 1, 8, 8)
+    """
+    from qmlir.samples.reading import samples_as_noted
+
+    module = loaded(network)
+    notes = _notes(preprocess, dtype).over(reading_notes(module))
+    return samples_as_noted(path_of(path), main_function(module), notes)
+
+
+def _notes(preprocess: str | None, dtype: str | None) -> ReadingNotes:
+    texts = {"preprocess": preprocess, "dtype": dtype}
+    return ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None})
 
 
 @collected_rarely
@@ -182,7 +214,7 @@ def quantize(
     profile: "Profile | str | Path | None" = None,
     *,
     data: Calibration | None = None,
-    fail_on_float: bool = False,
+    fail_on_float: bool | None = None,
     policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
     target: "Accelerator | None" = None,
     runtime: str | None = None,
@@ -237,9 +269,18 @@ def quantize(
     from qmlir.transforms.quantize.observers import without_observers
     from qmlir.transforms.quantize.quantize import learns_ranges
 
-    shown = example_for(module, data, example)
-    network = load(module, example=shown) if is_torch_module(module) else loaded(module)
-    result, rules = network.clone(), arguments.policy_given(policy)
+    rules = arguments.policy_given(policy)
+    if is_torch_module(module):
+        module = load(module, example=example_for(module, data, example))
+    if rules.options:
+        from qmlir.running.held_options import arguments_of, loading_of
+        from qmlir.settings.policy import Policy
+
+        network = loaded(module) if isinstance(module, ModuleOp) else load(module, **loading_of(rules.options))
+        own = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime, "io": io, **options}
+        own |= {"data": data, "preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
+        return quantize(policy=Policy(rules.default, rules.rules), **arguments_of(network, profile, rules.options, own))
+    result = loaded(module).clone()
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
     settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
@@ -265,10 +306,9 @@ def quantize(
         note_reading(result, held.notes)
     if isinstance(notes := getattr(data, "notes", None), ReadingNotes):  # of samples that were read from files
         note_reading(result, notes)
-    texts = {"preprocess": preprocess, "dtype": dtype}
-    note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
-    Pipeline(*() if target is None else ("settle-transposes",)).apply(result, context)  # devices take single samples
-    step = configured_pass("quantize", {"fail_on_float": fail_on_float})
+    note_reading(result, _notes(preprocess, dtype))
+    Pipeline(*() if target is None else stages.FOR_DEVICE).apply(result, context)
+    step = configured_pass("quantize", {"fail_on_float": bool(fail_on_float)})
     context.policy = rules.with_default(config.options())
     if profile is not None or not is_as_imported(result):  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
@@ -308,14 +348,14 @@ def to_integers(module: Network, target: "Accelerator | None" = None) -> ModuleO
     1
     """
     module = loaded(module)
-    return Pipeline(*_fold_casts(module), *TO_INTEGERS)(module, context_of(module, target))
+    return Pipeline(*_fold_casts(module), *stages.TO_INTEGERS)(module, context_of(module, target))
 
 
 def _fold_casts(module: ModuleOp) -> Sequence[str]:
     """Returns the stage that folds the casts of a module that is as imported; none for other modules."""
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
-    return FOLD_CASTS if is_as_imported(module) else ()
+    return stages.FOLD_CASTS if is_as_imported(module) else ()
 
 
 def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirContext:
@@ -360,7 +400,7 @@ def with_interface(module: ModuleOp, io: str) -> ModuleOp:
     """Returns a quantized network that takes and gives integers or floats, as `io` says: "int8", …, "float"."""
     from qmlir.transforms.quant.set_interface import INTERFACES
 
-    return Pipeline(("set-interface", {"type": arguments.choice_given("io", io, INTERFACES)}))(module)
+    return Pipeline(*stages.interface(arguments.choice_given("io", io, INTERFACES)))(module)
 
 
 @overload
@@ -388,15 +428,18 @@ def compile(
     Raises:
         OptionError: The number of threads is not from 1 to 256.
     """
+    from qmlir.backends.cpu.arguments import machine_given, require_threads
+    from qmlir.running.machine_code import to_machine_code
+
     sharers = arguments.integer_given("threads", threads)
-    machine = arguments.machine_given(cpu, features, triple, target)
-    arguments.require_threads(sharers, machine)
+    machine = machine_given(cpu, features, triple, target)
+    require_threads(sharers, machine)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     if io is not None:
         source = with_interface(source, io)
     if batch is not None:
-        source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
+        source = Pipeline(*stages.batched(arguments.batch_given(batch, target)))(source)
     lowered = to_integers(source, target)
     if target is None:
         debug, chosen = arguments.flag_given("debug_info", debug_info), arguments.memory_given(memory, sharers)
@@ -404,10 +447,9 @@ def compile(
     from qmlir.backends.simulated import simulated
     from qmlir.devices import text_of
 
-    to_npu, fuse = TO_LAYERS
-    Pipeline((to_npu, {"device": text_of(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    Pipeline(*stages.to_layers(text_of(target))).apply(lowered, make_context(), verify_each=stages.VERIFY_LOOPS)
     entries = decisions(lowered)
-    Pipeline(*TO_COMMANDS).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    Pipeline(*stages.TO_COMMANDS).apply(lowered, make_context(), verify_each=stages.VERIFY_LOOPS)
     return simulated(lowered, lambda routine: to_machine_code(routine, sharers).run_in_order, entries)
 
 
@@ -426,82 +468,9 @@ def load_program(path: str | Path, target: "Accelerator") -> "Simulated":
     """
     from qmlir.backends.simulated import load_simulated
     from qmlir.devices import load_device
+    from qmlir.running.machine_code import to_machine_code
 
     return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
-
-
-@collected_rarely
-def to_machine_code(
-    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
-    memory: str = "fast", debug_info: bool = False,
-) -> "Executable":  # fmt: skip
-    """Compiles a network on the qint level to machine code; its passes change `module` in place.
-
-    Args:
-        module: The network.
-        threads: Threads that one call may use.
-        machine: The processor to generate code for; by default this one.
-        counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
-            are one more output, behind the others. None for code without.
-        memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
-        debug_info: Whether debug lines name the layers.
-    """
-    from qmlir.backends.cpu import Machine, build
-
-    entry = main_function(module).sym_name.data
-    machine = machine or Machine.host()
-    signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
-    to_llvm = (TO_LLVM[-1], {"features": _enabled(machine), "index_bitwidth": machine.system.bits})
-    Pipeline(to_llvm).apply(module, make_context(), verify_each=VERIFY_LOOPS)
-    return build(module, signature, entry=entry, machine=machine, debug_info=debug_info)
-
-
-def to_planned_loops(
-    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
-    memory: str = "fast",
-) -> "Signature":  # fmt: skip
-    """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
-
-    Args:
-        module: The network.
-        threads: Threads that one call may use.
-        machine: The processor to generate code for; by default this one.
-        counter: As for `to_machine_code`.
-        memory: As for `to_machine_code`.
-
-    Returns:
-        The inputs and outputs of the code.
-    """
-    from qmlir.backends.cpu import Machine
-    from qmlir.ir.signature import signature_of
-    from qmlir.transforms.loops.hoist_scratch import LEAST_SMALL
-
-    function = main_function(module)
-    signature = signature_of(function)
-    # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
-    timing = () if counter is None else (("time-calls", {"counter": counter}),)
-    small = {"memory": memory} if memory != "fast" else {}
-    features = {"features": _enabled(machine or Machine.host())} | small
-    halves, tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
-    loops = Pipeline(halves, tabulate, (nn_to_loops, features), (qint_to_loops, features), finish, *timing)
-    loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
-    if timing:
-        readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
-        signature = replace(signature, outputs=(*signature.outputs, readings))
-    share, hoist, plan, _ = TO_LLVM
-    hoisting = (hoist, {"least": LEAST_SMALL}) if small else hoist
-    striping = ("stripe-calls",) if small else ()
-    Pipeline((share, {"threads": threads}), hoisting, *striping, (plan, small)).apply(
-        module, make_context(), verify_each=VERIFY_LOOPS
-    )
-    return signature
-
-
-def _enabled(machine: "Machine") -> str:
-    """The features of a processor as passes take them: `+avx2,+fma`."""
-    from qmlir.backends.cpu import enabled
-
-    return ",".join(f"+{name}" for name in sorted(enabled(machine)))
 
 
 def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> list[Path]:
@@ -589,7 +558,7 @@ def export(
 
 def _exportable(module: ModuleOp, format: str) -> ModuleOp:
     """Returns a network without sums of integers that the format's operators cannot compute."""
-    products = "float-products", {"matrices": format == "tflite"}
+    products = stages.exportable(matrices=format == "tflite")
     if format != "onnx-integer":
-        return Pipeline(products)(module)
-    return Pipeline(*_fold_casts(module), products, *TO_INTEGERS)(module, context_of(module))
+        return Pipeline(*products)(module)
+    return Pipeline(*_fold_casts(module), *products, *stages.TO_INTEGERS)(module, context_of(module))

@@ -1,8 +1,19 @@
-"""The compiler on one page: its stages, each a tuple of the names of passes (ir/passes.py).
+"""The compiler on one page: its stages, each a tuple of passes (ir/passes.py), or a function that returns one.
 
-The way from a model file to machine code is the concatenation of these tuples; `compiler.py` runs them, and
-`qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
+The way from a model file to machine code is the concatenation of these tuples. `compiler.py` runs them and no other
+pass; a stage that takes the settings of a run is a function of them. `qmlir-opt --mlir-print-ir-after-all` prints the
+IR after each pass.
 """
+
+from collections.abc import Sequence
+
+from qmlir.ir.passes import Step
+
+FROM_TOSA = ("tosa-to-nn", "inline")
+"""tosa → nn."""
+
+FROM_FILE = ("fold-fake-quant",)
+"""nn as a frontend reads it: the ranges that training has found become those of its tensors."""
 
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
@@ -12,6 +23,15 @@ FOLD_CASTS = ("fold-qdq",)
 
 IMPORTED = (*SIMPLIFY, *FOLD_CASTS)
 """nn as imported from a model file → nn, on quantized types where the model file was quantized."""
+
+OBSERVE = (*SIMPLIFY, "insert-observers")
+"""nn → nn + calib: an observer on each activation tensor that remains after fusing."""
+
+PROFILE = ("observers-to-results",)
+"""nn + calib → nn: what observers see are results of the function, from which ranges are learned."""
+
+FOR_DEVICE = ("settle-transposes",)
+"""nn → nn: transposes where a device, which takes single samples, has none to compute."""
 
 QUANTIZE = (
     "apply-profile",  # where a profile is named
@@ -39,20 +59,70 @@ QUANTIZE = (
 )
 """nn + calib.observe with ranges → nn on !quant, by the settings that the pass `quantize` states on the module."""
 
-OBSERVE = (*SIMPLIFY, "insert-observers")
-"""nn → nn + calib: an observer on each activation tensor that remains after fusing."""
+
+def interface(type: str) -> Sequence[Step]:
+    """nn on !quant → the same, with functions that take and give a type: `int8`, …, `float`."""
+    return (("set-interface", {"type": type}),)
+
+
+def batched(most: int) -> Sequence[Step]:
+    """nn → nn that takes up to so many samples in a call."""
+    return (("batch-samples", {"most": most}),)
+
+
+def exportable(*, matrices: bool) -> Sequence[Step]:
+    """nn → nn without sums of integers that a format cannot compute; of all, or of matrices only."""
+    return (("float-products", {"matrices": matrices}),)
+
+
+VERIFY_LOOPS = False
+"""Whether to verify the module between the passes below qint. There are thousands of scalar operations: verifying them
+takes longer than the passes do. The tests verify them."""
 
 TO_INTEGERS = ("nn-to-qint",)
 """nn on !quant → qint: integers only, and exact from here on."""
 
-TO_LOOPS = ("round-halves", "tabulate", "nn-to-loops", "qint-to-loops", "finish-loops")
-"""nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
 
-TO_LLVM = ("share-items", "hoist-scratch", "plan-memory", "loops-to-llvm")
-"""Calls for several threads, one arena from liveness, the llvm dialect; `compile` gives two of them their options."""
+def to_loops(features: str = "", memory: str = "fast", counter: str | None = None) -> Sequence[Step]:
+    """nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation.
 
-TO_LAYERS = ("qint-to-npu", "npu-fuse")
-"""qint → npu: layers of a device, and calls of its host; `compile` tells qint-to-npu the device."""
+    Args:
+        features: Those of the processor: `+avx2,+fma`.
+        memory: "fast", or "small" for kernels that take little memory.
+        counter: The counter that is read around each call of a kernel; None for none.
+    """
+    machine = {"features": features, **_small(memory)}
+    timing: Sequence[Step] = () if counter is None else (("time-calls", {"counter": counter}),)
+    return ("round-halves", "tabulate", ("nn-to-loops", machine), ("qint-to-loops", machine), "finish-loops", *timing)
+
+
+LEAST_SMALL = 64
+"""Bytes from which a buffer moves to the arena where memory is to be small, and the stack with it. By default, smaller
+buffers stay: they are a few registers' worth, which LLVM keeps in registers where it can; it cannot do that for memory
+of the caller's."""
+
+
+def to_plan(threads: int = 1, memory: str = "fast") -> Sequence[Step]:
+    """Calls of kernels → calls for several threads, on one arena that is planned from liveness."""
+    share: Step = ("share-items", {"threads": threads})
+    if memory == "fast":
+        return (share, "hoist-scratch", "plan-memory")
+    return (share, ("hoist-scratch", {"least": LEAST_SMALL}), "stripe-calls", ("plan-memory", _small(memory)))
+
+
+def to_llvm(features: str = "", index_bitwidth: int = 64) -> Sequence[Step]:
+    """Loops on one arena → the llvm dialect, for a processor's features and the width of its addresses."""
+    return (("loops-to-llvm", {"features": features, "index_bitwidth": index_bitwidth}),)
+
+
+def _small(memory: str) -> dict[str, str]:
+    return {} if memory == "fast" else {"memory": memory}
+
+
+def to_layers(device: str) -> Sequence[Step]:
+    """qint → npu: layers of a device, whose file's text is given, and calls of its host."""
+    return (("qint-to-npu", {"device": device}), "npu-fuse")
+
 
 TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
 """Layers → commands on buffers: first in tiles, then with addresses, then with waits."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir import compiler
+from qmlir import stages
 from qmlir.errors import PipelineError, QmlirError
 from qmlir.numerics.calibration import BUILT_IN
 from qmlir.numerics.schemas import Precision
@@ -46,7 +46,7 @@ def _agrees(module: ModuleOp, graph: Graph) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiler, "VERIFY_LOOPS", batch == 0)
+    monkeypatch.setattr(stages, "VERIFY_LOOPS", batch == 0)
     compared = 0
 
     @seed(batch)

@@ -20,7 +20,7 @@ from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import command_parsers
 from qmlir.cli.pass_list import OptionInfo, pass_table, read_pass
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 
 DOCS = Path(__file__).resolve().parents[1]
 MARKER = "<!-- Below: written by `make tables`; CI fails where it is not fresh. -->\n"

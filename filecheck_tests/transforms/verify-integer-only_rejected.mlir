@@ -1,7 +1,7 @@
 // RUN: not qmlir-opt --verify-integer-only --split-input-file %s 2>&1 | filecheck %s
 
 // CHECK: error: nn.exp "e": must compute on integers by integer instructions, got f32 (it computes on f32), by way of qint.requantize "y" → quant.dcast "quant.dcast" → nn.exp "e", and 2 more; quantize it, or choose other numerics
-func.func @island(%x: tensor<4xi8>) -> tensor<4xi8> {
+func.func @fallback(%x: tensor<4xi8>) -> tensor<4xi8> {
   %0 = qint.requantize %x {qmlir.name = #qmlir.name<tensors ["y"]>, multiplier = array<i32: 1073741824>, shift = array<i32: 1>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<4xi8> -> tensor<4xi8>
   %1 = quant.scast %0 : tensor<4xi8> to tensor<4x!quant.uniform<i8:f32, 0.5>>
   %2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 0.5>> to tensor<4xf32>

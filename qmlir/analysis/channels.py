@@ -25,7 +25,6 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.tensors import Comparison
-from qmlir.arguments import Network
 from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -34,6 +33,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics import Array, Float64s
+from qmlir.settings.arguments import Network
 
 MARGIN = 12.0
 """dB by which the error of a channel may exceed the error that its storage explains."""

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from qmlir.analysis.tensors import tapped
-from qmlir.arguments import Network, samples_given
 from qmlir.compiler import compile, loaded, main_function, reference
 from qmlir.errors import OptionError, QmlirError, near_misses
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.ledger import deciding_operations
+from qmlir.settings.arguments import Network, samples_given
 
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator

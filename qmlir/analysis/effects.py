@@ -42,15 +42,15 @@ from qmlir.analysis.output_measure import (
 from qmlir.analysis.own_errors import Errors, NearestWeights, StoredResults, StoredWeights
 from qmlir.analysis.rank_correlation import rank_correlations
 from qmlir.analysis.scores import Metric
-from qmlir.arguments import Network, samples_given
 from qmlir.compiler import loaded
 from qmlir.errors import QmlirError
-from qmlir.executors import Given, workers_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import Int64s
 from qmlir.numerics.schemas import WeightPrecision
-from qmlir.sharded import network_of, text_of
+from qmlir.running.executors import Given, workers_of
+from qmlir.running.shards import network_of, text_of
+from qmlir.settings.arguments import Network, samples_given
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from xdsl.dialects.builtin import FloatAttr, FunctionType, IntegerType, ModuleOp
 from xdsl.ir import Operation, Region, SSAValue
 
 from qmlir.analysis.tensors import Comparison, Distance, Isolation
-from qmlir.arguments import Network
 from qmlir.compiler import compile, main_function
 from qmlir.dialects.nn import ClampOp, ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
@@ -37,6 +36,7 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.ir.interfaces import Array, TensorOp, element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics import fixed_point
+from qmlir.settings.arguments import Network
 
 CAUSES = ("weights", "data_clipping", "data_rounding", "result_clipping", "result_rounding", "arithmetic")
 """The causes of an operation's own noise, in the order in which they are added."""

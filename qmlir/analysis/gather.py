@@ -31,7 +31,7 @@ from qmlir.analysis.roofline import roofline
 from qmlir.analysis.scores import TOP, Scored, agreeing, check_count, classes_of, labels_given, require_classes, scored
 from qmlir.analysis.tensors import TensorError, analyze
 from qmlir.analysis.timing import measure, random_inputs
-from qmlir.compiler import IMPORTED, SIMPLIFY, Pipeline, compile, main_function
+from qmlir.compiler import Pipeline, compile, main_function
 from qmlir.compiler import profile as learn
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
@@ -44,6 +44,7 @@ from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import Histogram
 from qmlir.policies.ledger import DATA_FREE, REMEDIES, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile, TensorProfile
+from qmlir.stages import IMPORTED, SIMPLIFY
 from qmlir.transforms.quantize.apply_profile import is_float
 from qmlir.transforms.quantize.channel_pairs import FACTORS
 from qmlir.transforms.quantize.fold_qdq import is_as_imported

@@ -10,7 +10,6 @@ from typing import cast
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from qmlir.arguments import Network
 from qmlir.compiler import loaded, main_function
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.quant.types import quantized_element
@@ -18,6 +17,7 @@ from qmlir.errors import printable
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.policies.ledger import decision_of
+from qmlir.settings.arguments import Network
 
 FILLS = {"quantized": "#cfe8d5", "float": "#f8d9c4"}
 """The colours of boxes by outcome; boxes without a decision are white."""

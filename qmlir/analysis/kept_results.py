@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from qmlir import cached
-from qmlir.files import write_whole
 from qmlir.ir.interfaces import Array
 from qmlir.profiles.profile import Profile
+from qmlir.running import cached
+from qmlir.running.files import write_whole
 
 
 class KeptResults:

@@ -4,18 +4,19 @@ for layer in kernels_of(q, Machine.host()):     # conv1+relu1 is computed by qua
 print(layer.name, layer.kernel, layer.why)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
-from qmlir.arguments import Network
 from qmlir.backends.cpu import Machine
-from qmlir.compiler import loaded, main_function, to_integers, to_planned_loops
+from qmlir.compiler import loaded, main_function, to_integers
 from qmlir.devices.legality import source_nodes
 from qmlir.dialects.loops import KERNELS, LAYER
+from qmlir.running.machine_code import to_planned_loops
+from qmlir.settings.arguments import Network
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def number_layers(module: ModuleOp) -> list[Operation]:
 def chosen_kernels(module: ModuleOp, count: int) -> Sequence[tuple[str, str]]:
     """The kernel of each of `count` numbered operations of a lowered module, and the reason."""
     held = module.attributes.get(KERNELS)
-    chosen = held.data if isinstance(held, DictionaryAttr) else {}
+    chosen: Mapping[str, Attribute] = held.data if isinstance(held, DictionaryAttr) else {}
 
     def of(number: int) -> tuple[str, str]:
         if not isinstance(pair := chosen.get(str(number)), ArrayAttr):

@@ -14,15 +14,16 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation
 
 from qmlir.analysis.layers import number_layers
-from qmlir.arguments import Network
 from qmlir.backends.npu.report import Stretch
 from qmlir.backends.npu.trace import Trace
 from qmlir.backends.simulated import Simulated
-from qmlir.compiler import loaded, to_integers, to_planned_loops
+from qmlir.compiler import loaded, to_integers
 from qmlir.devices.legality import source_nodes
 from qmlir.devices.module import Placed
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER
 from qmlir.ir.names import names_of
+from qmlir.running.machine_code import to_planned_loops
+from qmlir.settings.arguments import Network
 from qmlir.transforms.loops.plan_memory import all_views, buffer_bytes
 
 

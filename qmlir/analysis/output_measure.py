@@ -15,7 +15,6 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.analysis.own_errors import Errors, Part, Tensors
 from qmlir.analysis.scores import Metric, agreeing, own_score, sqnr, with_logits
 from qmlir.analysis.tensors import tapped, unnamed
-from qmlir.arguments import Network, samples_given
 from qmlir.compiler import Pipeline, compile, loaded, main_function
 from qmlir.dialects.nn import AddOp, ConstantOp
 from qmlir.dialects.nn.base import is_float
@@ -26,6 +25,7 @@ from qmlir.ir.interfaces import Array, TensorOp
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.states import states_of
 from qmlir.numerics import Float64s, Int64s
+from qmlir.settings.arguments import Network, samples_given
 from qmlir.transforms.quantize.masks import FAR_BELOW, unobserved
 from qmlir.transforms.quantize.observers import without_observers
 

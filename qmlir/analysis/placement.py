@@ -2,19 +2,20 @@
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.compiler import IMPORTED, OBSERVE, TO_INTEGERS, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.devices import Accelerator, load_device
-from qmlir.devices.legality import Verdict, verdicts
+from qmlir.devices.legality import Legality, legality_of
 from qmlir.devices.requirements import requirements, target_of_device
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.context import make_context
 from qmlir.lowering.qint_to_npu.partition import on_the_host
+from qmlir.stages import IMPORTED, OBSERVE, TO_INTEGERS
 from qmlir.transforms.quantize.apply_profile import fill_ranges, is_float
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
 
-def judge(module: ModuleOp, device: Accelerator) -> list[Verdict]:
-    """Returns the verdict on each integer operation of a network: whether the device computes it, and why not.
+def judge(module: ModuleOp, device: Accelerator) -> list[Legality]:
+    """Returns the legality of each integer operation of a network: whether the device computes it, and why not.
 
     The host computes what the device cannot, and what would cost more on the device than on the host.
 
@@ -33,4 +34,4 @@ def judge(module: ModuleOp, device: Accelerator) -> list[Verdict]:
         fill_ranges(network)
         Pipeline(("quantize", requirements(described).options())).apply(network, context)
     integers = Pipeline(*TO_INTEGERS)(network, context)
-    return verdicts(integers, described, on_the_host(integers, described))
+    return legality_of(integers, described, on_the_host(integers, described))

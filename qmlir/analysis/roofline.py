@@ -19,11 +19,11 @@ from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
 from qmlir.analysis.memory_map import planned_calls
-from qmlir.arguments import Network
 from qmlir.backends.npu.report import LayerCount, Report
 from qmlir.devices import Device
 from qmlir.dialects.loops import VIEWS
 from qmlir.ir.types import is_memref
+from qmlir.settings.arguments import Network
 from qmlir.transforms.loops.plan_memory import buffer_bytes
 
 

@@ -85,13 +85,13 @@ class RuntimeSpeed:
     def text(self) -> str:
         """Returns a sentence that says which network is faster."""
         if abs(self.ratio - 1) <= ALIKE:
-            verdict = "is as fast as the float network"
+            comparison = "is as fast as the float network"
         elif self.ratio > 1:
-            verdict = f"is {self.ratio:.2g} times as fast as the float network"
+            comparison = f"is {self.ratio:.2g} times as fast as the float network"
         else:
-            verdict = f"is slower than the float network, {1 / self.ratio:.2g} times its time"
+            comparison = f"is slower than the float network, {1 / self.ratio:.2g} times its time"
         times = f"{1e3 * self.on_integers:.3g} ms a call for {1e3 * self.on_floats:.3g} ms"
-        return f"in onnxruntime {self.version} on this machine, the quantized network {verdict} ({times})"
+        return f"in onnxruntime {self.version} on this machine, the quantized network {comparison} ({times})"
 
     def as_dict(self) -> dict[str, object]:
         """Returns the figures of a document."""

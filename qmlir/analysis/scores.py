@@ -22,7 +22,6 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
-from qmlir.arguments import Network, samples_given
 from qmlir.compiler import compile, loaded, main_function
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
@@ -34,6 +33,7 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.states import states_of
 from qmlir.numerics import Int64s
+from qmlir.settings.arguments import Network, samples_given
 
 Outputs: TypeAlias = Array | dict[str, Array]
 """The outputs of a network for all samples, along a new first axis: of its only output, or by name."""

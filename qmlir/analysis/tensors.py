@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, Tensor
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qmlir.arguments import Network, flag_given, samples_given
 from qmlir.compiler import Pipeline, compile, loaded, main_function, reference
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
@@ -28,6 +27,7 @@ from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.traversal import needed_first
 from qmlir.policies.ledger import deciding_operations, decisions
+from qmlir.settings.arguments import Network, flag_given, samples_given
 from qmlir.transforms.quantize.channel_pairs import FACTORS
 from qmlir.transforms.quantize.masks import unobserved
 from qmlir.transforms.quantize.scale_group import real_range

@@ -21,12 +21,13 @@ from qmlir.analysis.counts import figures_of
 from qmlir.analysis.layers import chosen_kernels, number_layers
 from qmlir.backends.cpu.machine import Machine
 from qmlir.backends.cpu.peak import measure_peak
-from qmlir.compiler import to_integers, to_machine_code
+from qmlir.compiler import to_integers
 from qmlir.devices.legality import source_nodes
 from qmlir.dialects.loops import TIMED
 from qmlir.errors import QmlirError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature
+from qmlir.running.machine_code import to_machine_code
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable

@@ -30,13 +30,12 @@ from qmlir.devices.module import (
     placed_of,
     steps_of,
 )
-from qmlir.devices.relays import with_relays
+from qmlir.devices.token_forwarding import with_forwarding
 from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
 from qmlir.errors import QmlirError, UnsupportedError
-from qmlir.files import together
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import COUNTS, Signature, State, TensorSpec, signature_of
@@ -48,6 +47,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Host, Sync
 from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
+from qmlir.running.files import together
 
 # ---------------------------------------------------------------------------------------------------------------
 # Assembles a module of placed and ordered commands into the program that a device or its simulator runs.
@@ -75,7 +75,7 @@ def assemble(module: ModuleOp) -> Program:
     routines = [_routine(functions[name], call, numbers) for name, call in calls.items()]
     commands = [numbers.command(step) for step in steps]
     tensors = _named(function, commands, numbers)
-    commands = with_relays(commands, device, [routine.footprint for routine in routines])
+    commands = with_forwarding(commands, device, [routine.footprint for routine in routines])
     return Program(
         flat(device),
         commands,
@@ -165,7 +165,7 @@ def serial(program: Program, device: Device) -> Program:
         commands.append(replace(command, waits=waits))
         issued[command.queue] += 1
     routines = [routine.footprint for routine in program.routines]
-    return replace(program, commands=with_relays(commands, device, routines))
+    return replace(program, commands=with_forwarding(commands, device, routines))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -340,7 +340,7 @@ def _renumbered(buffers: Sequence[Placed], kinds: Sequence[type[Command]], progr
     Args:
         buffers: Buffers whose lifetimes number other commands.
         kinds: The classes of these other commands.
-        program: A program that has all of them in the same order, with relays among them; otherwise the result is
+        program: A program that has all of them in the same order, with forwarders among them; otherwise the result is
             empty.
     """
     numbers = [-1]

@@ -189,9 +189,11 @@ def _softmax(r: _Rounding) -> Fraction | None:
         down = 12 - (32 - least.bit_length()) + 31 - (int(unit).bit_length() - 1)
         error += unit * (sums + (1 + sums) * RECIPROCAL * _power(-30)) + _power(-1 - max(down, 0))
     elif way == "interpolated":
-        knots = r.node.properties["inverse"].values
+        breakpoints = r.node.properties["inverse"].values
         r.budget.spend(1 << 16)
-        lines = (abs(interpolated(knots, p - (1 << 15)) - Fraction(1 << 31, (1 << 16) + p)) for p in range(1 << 16))
+        lines = (
+            abs(interpolated(breakpoints, p - (1 << 15)) - Fraction(1 << 31, (1 << 16) + p)) for p in range(1 << 16)
+        )
         error += 1 + 2 * max(lines)
     return error
 

@@ -76,14 +76,14 @@ def _local_response(d: Deriver, node: Node) -> Derived:
     total = _squares(d, node, min(node.number("before") + node.number("after") + 1, d.shape(node)[-1]))
     require_fit([(0, total)], 63)
     found = limited(node, (0, floor(total * fraction) + bias), width + 1)
-    knots, factors, shifts = (node.properties[key].values for key in ("knots", "multipliers", "shifts"))
-    segments = len(knots) - 1
+    breakpoints, factors, shifts = (node.properties[key].values for key in ("breakpoints", "multipliers", "shifts"))
+    segments = len(breakpoints) - 1
     if bias < 0 or segments < 1 or segments & segments - 1 or segments.bit_length() > width:
         raise UnprovenError(f"a bias of {bias} or {segments} segments of a sum of {width} bits")
     if not len(factors) == len(shifts) == width or not 1 <= min(shifts) <= max(shifts) <= 62:
         raise UnprovenError(f"{len(factors)} factors and {len(shifts)} shifts for {width} bits")
-    if min(*knots, *factors) < 0 or max(knots) > 1 << 30 or max(factors) >> 31:
-        raise UnprovenError("knots beyond 2^30 or factors beyond 31 bits")
+    if min(*breakpoints, *factors) < 0 or max(breakpoints) > 1 << 30 or max(factors) >> 31:
+        raise UnprovenError("breakpoints beyond 2^30 or factors beyond 31 bits")
     half = 1 << max(shifts) - 1
     require_fit([((low << 30) + min(low, 0), (high << 30) + half)], 64)
     return found

@@ -79,7 +79,7 @@ def run_bench(arguments: argparse.Namespace) -> None:
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Compiles the network of a command line, and returns its figures."""
     from qmlir.analysis.timing import measure
-    from qmlir.arguments import machine_given
+    from qmlir.backends.cpu.arguments import machine_given
 
     machine = machine_given(arguments.cpu, arguments.features, arguments.triple)
     module = load_simplified(arguments)

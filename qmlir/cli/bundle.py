@@ -10,9 +10,9 @@ from qmlir.cli.runs_here import runs_here
 from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import UnsupportedError
-from qmlir.files import write_together
 from qmlir.ir.native import PROTOTYPE
 from qmlir.ir.signature import Batch, TensorSpec, batch_symbol
+from qmlir.running.files import write_together
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable

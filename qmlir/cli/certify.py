@@ -77,7 +77,7 @@ def _certify(arguments: argparse.Namespace) -> None:
         is_quantized,
     )
     from qmlir.checker import counts_of
-    from qmlir.files import noted_files, settle, together, write_whole
+    from qmlir.running.files import noted_files, settle, together, write_whole
 
     model: Path = arguments.model
     settle(model)
@@ -149,7 +149,7 @@ def _text(certificate: Mapping[str, Any]) -> str:
 
 def _check(arguments: argparse.Namespace) -> None:
     from qmlir.checker import check
-    from qmlir.files import settle
+    from qmlir.running.files import settle
 
     if arguments.output is not None:
         raise OptionError("--output", "is for a certificate to write", remedy="drop --check or --output")

@@ -28,8 +28,8 @@ def words_in(path: Path, parser: ArgumentParser) -> list[str]:
     Raises:
         FileError: The file is not a valid policy, or the command does not take the value of an option; with its place.
     """
+    from qmlir.running.yaml_files import read_yaml
     from qmlir.settings.policy import REMEDY, Policy
-    from qmlir.yaml_files import read_yaml
 
     def place(name: str) -> str:
         file = read_yaml(path, "a policy", remedy=REMEDY)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from qmlir.backends.npu.report import Report
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
-    from qmlir.devices.legality import Verdict
+    from qmlir.devices.legality import Legality
     from qmlir.policies.ledger import Entry
 
 
@@ -109,23 +109,23 @@ def run_check(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
         write_document(arguments, "device check", {"device": summary(device), "model": None, "network": None})
         return
-    verdicts = judge(load_known(arguments), device)
-    _print_verdicts(verdicts, device)
-    network = _network(verdicts)
+    judged = judge(load_known(arguments), device)
+    _print_legality(judged, device)
+    network = _network(judged)
     fields = {"device": summary(device), "model": str(arguments.model), "network": network}
     write_document(arguments, "device check", fields)
-    if all(v.refusals for v in verdicts):
+    if all(v.refusals for v in judged):
         raise OptionError(
             device.name, "must compute some operation of the network", got="none of them",
             remedy="see the reasons above; each names the key of the device file",
         )  # fmt: skip
 
 
-def _network(verdicts: "Sequence[Verdict]") -> dict[str, Any]:
+def _network(judged: "Sequence[Legality]") -> dict[str, Any]:
     """What becomes of a network's operations, for a document."""
     from qmlir.devices.legality import share_on_device
 
-    return {"share": share_on_device(verdicts), "operations": [asdict(verdict) for verdict in verdicts]}
+    return {"share": share_on_device(judged), "operations": [asdict(each) for each in judged]}
 
 
 def _print_figures(device: "Device", operations: bool) -> None:
@@ -167,33 +167,33 @@ def _factors_text(device: "Device") -> str:
     return f"{kind} from {factors.least:.4g} to {factors.most:.4g}{error}"
 
 
-def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device") -> None:
+def _print_legality(judged: "Sequence[Legality]", device: "Device") -> None:
     from qmlir.devices.legality import share_on_device
 
-    refused = [v for v in verdicts if v.refusals]
+    refused = [v for v in judged if v.refusals]
     if len(refused) > LISTED and not is_verbose():
         _print_reasons(refused, device)
     elif refused:
         headings = ("node", "operation", "MACs", f"why not on {device.name}")
         rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals)) for v in refused]
         terminal().print(table_of(headings, rows, numbers=("MACs",), names=("node",), whole=("operation",)))
-    kinds = Counter(v.operation for v in verdicts if not v.refusals)
+    kinds = Counter(v.operation for v in judged if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
-    share = 100 * share_on_device(verdicts)
+    share = 100 * share_on_device(judged)
     say(f"on the device: {taken}")
-    say(f"{len(verdicts) - len(refused)} of {len(verdicts)} operations, {share:.1f} % of the MACs on {device.name}")
+    say(f"{len(judged) - len(refused)} of {len(judged)} operations, {share:.1f} % of the MACs on {device.name}")
 
 
 LISTED = 12
 """The most refused operations that are listed one by one unless the user asks for details."""
 
 
-def _print_reasons(refused: "Sequence[Verdict]", device: "Device") -> None:
+def _print_reasons(refused: "Sequence[Legality]", device: "Device") -> None:
     """Prints each reason with the number of operations that it is about; one sentence stands for each key."""
-    met: dict[str, list[tuple[str, Verdict]]] = {}
-    for verdict in refused:
-        for sentence in verdict.refusals:
-            met.setdefault(sentence.partition(", got")[0], []).append((sentence, verdict))
+    met: dict[str, list[tuple[str, Legality]]] = {}
+    for each in refused:
+        for sentence in each.refusals:
+            met.setdefault(sentence.partition(", got")[0], []).append((sentence, each))
     rows = [
         (first[0], len(found), first[1].node)
         for found in sorted(met.values(), key=lambda found: -len(found))
@@ -338,7 +338,7 @@ def _say_host(entries: "Sequence[Entry]") -> None:
 def _write_listing(executable: "Simulated", path: Path) -> Path:
     """Writes the commands as text, for `--emit asm`."""
     from qmlir.backends.npu.stream import listing
-    from qmlir.files import write_whole
+    from qmlir.running.files import write_whole
 
     write_whole(path, listing(executable.program.commands, executable.device).encode())
     return path

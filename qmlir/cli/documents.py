@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from qmlir.cli.flags import file_of
 from qmlir.cli.terminal import say
-from qmlir.files import write_whole
 from qmlir.frontends import IMPORTED
+from qmlir.running.files import write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.counts import Decided

@@ -13,7 +13,7 @@ from qmlir.cli.terminal import counting, say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import bytes_text, counted
 from qmlir.errors import OptionError
-from qmlir.files import together, write_whole
+from qmlir.running.files import together, write_whole
 from qmlir.settings.fields import LOADING
 
 if TYPE_CHECKING:

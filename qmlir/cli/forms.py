@@ -226,7 +226,7 @@ def check_form(arguments: argparse.Namespace) -> None:
     Raises:
         OptionError: An option does not fit the output's suffix, or .npu has no device.
     """
-    from qmlir.arguments import require_threads
+    from qmlir.backends.cpu.arguments import require_threads
     from qmlir.backends.cpu.machine import Machine
     from qmlir.devices import load_device
 

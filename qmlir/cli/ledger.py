@@ -17,7 +17,7 @@ from qmlir.cli.models import add_processor_options, memory_of
 from qmlir.cli.terminal import WIDE, is_verbose, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import FileError, OptionError
-from qmlir.files import together, write_whole
+from qmlir.running.files import together, write_whole
 from qmlir.settings.fields import PROCESSOR
 
 if TYPE_CHECKING:

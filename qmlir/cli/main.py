@@ -336,8 +336,9 @@ def _completion(arguments: argparse.Namespace) -> None:
 
 
 def _import(arguments: argparse.Namespace) -> None:
-    from qmlir.compiler import IMPORTED, Pipeline, main_function, save
+    from qmlir.compiler import Pipeline, main_function, save
     from qmlir.ir.signature import signature_of
+    from qmlir.stages import IMPORTED
 
     module = load_known(arguments)
     if not arguments.raw:
@@ -352,8 +353,8 @@ def _import(arguments: argparse.Namespace) -> None:
 def _graph(arguments: argparse.Namespace) -> None:
     from qmlir.analysis.graph import dot_text
     from qmlir.compiler import main_function
-    from qmlir.files import write_whole
     from qmlir.ir.signature import signature_of
+    from qmlir.running.files import write_whole
 
     module = load_simplified(arguments)
     write_whole(arguments.output, dot_text(module))

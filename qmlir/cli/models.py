@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 def load_model(arguments: argparse.Namespace) -> "ModuleOp":
     """Loads a command's model with the options that all commands share."""
-    from qmlir.configured import load_with
+    from qmlir.compiler import load
+    from qmlir.running.held_options import loading_of
 
-    return load_with(arguments.model, {name: getattr(arguments, name.replace("-", "_")) for name in LOADING})
+    return load(arguments.model, **loading_of({name: getattr(arguments, name.replace("-", "_")) for name in LOADING}))
 
 
 def load_known(arguments: argparse.Namespace) -> "ModuleOp":
@@ -32,8 +33,9 @@ def load_known(arguments: argparse.Namespace) -> "ModuleOp":
 
 def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
     """Loads a command's model of known operations, and simplifies it if its file is another framework's."""
-    from qmlir.compiler import IMPORTED, Pipeline
+    from qmlir.compiler import Pipeline
     from qmlir.frontends import IMPORTED as ENDINGS
+    from qmlir.stages import IMPORTED
 
     module = load_known(arguments)
     return Pipeline(*IMPORTED)(module) if arguments.model.suffix in ENDINGS else module
@@ -74,8 +76,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         entry: The name of the network's function in the code; by default the name in the model.
     """
     from qmlir.backends.cpu.machine import Machine
-    from qmlir.cached import kept
-    from qmlir.configured import constants_in
+    from qmlir.running.cached import kept
+    from qmlir.running.held_options import constants_in
 
     machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
     debug = bool(getattr(arguments, "debug_info", False))

@@ -38,7 +38,7 @@ def print_options(arguments: argparse.Namespace, parser: ArgumentParser) -> None
     """Prints all options in effect, those that are given and those with known defaults."""
     import yaml
 
-    from qmlir.yaml_files import Dumper
+    from qmlir.running.yaml_files import Dumper
 
     values = {**vars(arguments), **_defaults(arguments)}
     options: dict[str, Any] = {}
@@ -128,7 +128,7 @@ def words_in(path: Path, command: str, parser: ArgumentParser) -> list[str]:
         FileError: The file is no file of options of this command, or an option has a value that the command does not
             take; with its place.
     """
-    from qmlir.yaml_files import read_yaml
+    from qmlir.running.yaml_files import read_yaml
 
     file = read_yaml(path, "a file of options", remedy=REMEDY)
     need = f"must hold options of qmlir {command}"

@@ -76,7 +76,6 @@ def run_profile(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import main_function, profile
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
-    from qmlir.sharded import profile as profile_on
 
     module = load_known(arguments)
     if is_data_free(arguments):
@@ -88,7 +87,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
     with workers_from(arguments) as workers:
         if workers.elsewhere and not signature.states:
             with counting(len(samples), "profiling") as done:
-                found = profile_on(module, samples, **options, workers=workers, done=done)
+                found = profile(module, samples, **options, workers=workers, done=done)
         else:
             taken = in_sequences(progress(samples, len(samples), "profiling"), arguments.sequence, signature)
             found = profile(module, taken, **options)

@@ -5,7 +5,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.files import require_folder
+from qmlir.running.files import require_folder
 
 if TYPE_CHECKING:
     from qmlir.ir.signature import Signature

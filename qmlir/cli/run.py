@@ -13,12 +13,12 @@ from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, expectati
 from qmlir.cli.pipeline import Stopwatch, run_pass
 from qmlir.compiler import context_of, load
 from qmlir.errors import FileError, OptionError
-from qmlir.files import settle
 from qmlir.frontends import IMPORTED
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.ir.storage import self_contained_text, write_modules
 from qmlir.ir.verify import verification_errors
+from qmlir.running.files import settle
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 

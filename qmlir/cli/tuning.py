@@ -17,7 +17,7 @@ from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
-from qmlir.files import together, write_whole
+from qmlir.running.files import together, write_whole
 from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:

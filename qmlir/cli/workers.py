@@ -11,7 +11,7 @@ from qmlir.errors import OptionError
 from qmlir.settings.fields import WORKERS
 
 if TYPE_CHECKING:
-    from qmlir.executors import Workers
+    from qmlir.running.executors import Workers
 
 
 def add_worker_options(parser: ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def workers_from(arguments: argparse.Namespace) -> "Generator[Workers]":
     Raises:
         OptionError: There are both processes and a scheduler, or no scheduler answers.
     """
-    from qmlir.executors import workers_of
+    from qmlir.running.executors import workers_of
 
     if arguments.jobs is not None and arguments.scheduler is not None:
         raise OptionError("--jobs", "must not be given with --scheduler", remedy="drop one of them")

@@ -331,7 +331,7 @@ def computes(op: Operation) -> bool:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Legality:
     """Whether a device computes an operation, and why not.
 
     node        the source nodes that the operation stands for
@@ -346,8 +346,10 @@ class Verdict:
     refusals: tuple[str, ...]
 
 
-def verdicts(module: ModuleOp, device: Device, host: Mapping[Operation, Sequence[str]] | None = None) -> list[Verdict]:
-    """The verdict on each operation of a network on the qint level, in program order.
+def legality_of(
+    module: ModuleOp, device: Device, host: Mapping[Operation, Sequence[str]] | None = None
+) -> list[Legality]:
+    """The legality of each operation of a network on the qint level, in program order.
 
     Args:
         module: The network.
@@ -355,7 +357,7 @@ def verdicts(module: ModuleOp, device: Device, host: Mapping[Operation, Sequence
         host: The operations that the host computes, with the reasons; by default those that the device cannot compute.
     """
     found = {op: reasons(op, device) for op in _computing(module)} if host is None else host
-    return [Verdict(source_nodes(op), op.name, products(op), tuple(found.get(op, ()))) for op in _computing(module)]
+    return [Legality(source_nodes(op), op.name, products(op), tuple(found.get(op, ()))) for op in _computing(module)]
 
 
 def source_nodes(op: Operation) -> str:
@@ -375,7 +377,7 @@ def _computing(module: ModuleOp) -> Iterator[Operation]:
             yield op
 
 
-def share_on_device(verdicts: Sequence[Verdict]) -> float:
+def share_on_device(judged: Sequence[Legality]) -> float:
     """The share of all products that the device computes; 1 if the network has no products."""
-    total = sum(v.macs for v in verdicts)
-    return sum(v.macs for v in verdicts if not v.refusals) / total if total else 1.0
+    total = sum(v.macs for v in judged)
+    return sum(v.macs for v in judged if not v.refusals) / total if total else 1.0

@@ -20,8 +20,8 @@ from qmlir.devices.description import Device
 from qmlir.devices.schema import keys_of, table_of, unit_of
 from qmlir.display import counted
 from qmlir.errors import FileError, OptionError, near_misses, printable
-from qmlir.files import note_file, path_of
-from qmlir.yaml_files import check_data
+from qmlir.running.files import note_file, path_of
+from qmlir.running.yaml_files import check_data
 
 Accelerator = Device | str | Path
 """A device as functions accept it: the device, its name, or the path of its file."""

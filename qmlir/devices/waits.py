@@ -104,8 +104,8 @@ class Hazards:
 # Between two neighbouring queues there are two FIFOs of tokens, one in each direction. A command pops a token before it
 # starts, or pushes a token when it is done. Tokens carry no name: the first token pushed is the first token popped.
 # Waits between neighbours have the same order: the waits of one queue for another name later and later commands, and
-# each named command pushes one token. A wait for a queue that is not a neighbour becomes a token once relays.py
-# forwards it.
+# each named command pushes one token. A wait for a queue that is not a neighbour becomes a token once
+# token_forwarding.py forwards it.
 
 
 @dataclass(frozen=True)

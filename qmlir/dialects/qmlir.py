@@ -41,7 +41,7 @@ from qmlir.dialects.quant.types import ScaledType, UniformType
 from qmlir.ir.names import NameAttr, parse_text
 from qmlir.ir.states import StateAttr
 from qmlir.ir.types import element_type
-from qmlir.ir.verify import SCALES, Broken, Promise
+from qmlir.ir.verify import SCALES, Promise, Violation
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 from qmlir.numerics.groups import spread
@@ -365,14 +365,14 @@ class PowerOfTwoAttr(ParametrizedAttribute, Promise):
     name = "qmlir.power_of_two"
     STATES = "scales that are powers of two"
 
-    def broken(self, scope: Operation) -> Iterator[Broken]:
+    def broken(self, scope: Operation) -> Iterator[Violation]:
         """Yields the values with scales that are not powers of two."""
         for op in scope.walk():
             arguments = (argument for region in op.regions for block in region.blocks for argument in block.args)
             for value in (*arguments, *op.results):
                 type = element_type(value.type)
                 if isinstance(type, ScaledType) and (got := wrong_scale(type)) is not None:
-                    yield Broken(op, value, f"scale {got}")
+                    yield Violation(op, value, f"scale {got}")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from typing_extensions import TypeIs
 
 from qmlir.errors import OptionError
-from qmlir.files import path_of
+from qmlir.running.files import path_of
 
 INLINE_BYTES = 1 << 30
 """Networks with larger weights are exported with a file of weights beside them: an ONNX file ends at 2 GiB."""

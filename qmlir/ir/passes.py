@@ -169,7 +169,7 @@ PASSES: dict[str, str] = {
 }
 """Pass name → `module:Class`, imported on first use. The drivers list these passes; other xDSL passes work too."""
 
-PIPELINES: dict[str, str] = {"quantize": "qmlir.compiler:QUANTIZE"}
+PIPELINES: dict[str, str] = {"quantize": "qmlir.stages:QUANTIZE"}
 """Name of a pass that is made of passes → the tuple of their names, imported on first use."""
 
 

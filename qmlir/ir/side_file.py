@@ -25,9 +25,9 @@ from typing import Any, cast
 import numpy as np
 
 from qmlir.errors import FileError
-from qmlir.files import OutsideError, inside, note_file
 from qmlir.ir.types import bits_dtype, is_numpys_own
 from qmlir.numerics import Array
+from qmlir.running.files import OutsideError, inside, note_file
 
 _SAFETENSORS = {
     "BOOL": "?",

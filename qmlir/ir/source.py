@@ -18,9 +18,9 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Location, Span
 
 from qmlir.errors import FileError, QmlirError
-from qmlir.files import settle
 from qmlir.ir.context import make_context
 from qmlir.ir.upstream.source_parser import SourceParser, one_line
+from qmlir.running.files import settle
 
 
 class SourceError(QmlirError):

@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.errors import QmlirError
-from qmlir.files import write_together
 from qmlir.ir.resources import resources_text
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.side_file import write_side_file
 from qmlir.ir.upstream.text import UpstreamPrinter
 from qmlir.ir.weights import SIDE_SUFFIX, Array, WeightsMode, WeightsPrinter
+from qmlir.running.files import write_together
 
 SEPARATOR = "// -----\n"
 """The line between modules in one file; `--split-input-file` splits there."""

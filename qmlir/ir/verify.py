@@ -28,7 +28,7 @@ SCALES = "qmlir.scales"
 
 
 @dataclass(frozen=True)
-class Broken:
+class Violation:
     """A value that lacks a property which the enclosing operation states.
 
     op     the operation to report: the operation that defines the value, or whose block argument the value is
@@ -48,7 +48,7 @@ class Promise(ABC):
     """The property in words, such as `scales that are powers of two`."""
 
     @abstractmethod
-    def broken(self, scope: Operation) -> Iterator[Broken]:
+    def broken(self, scope: Operation) -> Iterator[Violation]:
         """Yields the values inside an operation, including its results, that lack the property."""
 
 

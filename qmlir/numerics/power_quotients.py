@@ -4,8 +4,8 @@ The base of the power is `step` · W for an integer W of 31 or 62 bits:
 
     W = D · 2^fraction + bias / step,   step = unit · 2^−fraction
 
-W is m · 2^n with m in [1, 2). A table holds m^−beta at equidistant knots, and for each n there is a multiplier with its
-shift for M · (step · 2^n)^−beta.
+W is m · 2^n with m in [1, 2). A table holds m^−beta at equidistant breakpoints, and for each n there is a multiplier
+with its shift for M · (step · 2^n)^−beta.
 """
 
 import math
@@ -25,13 +25,13 @@ WIDTHS = (31, 62)
 """The bits that W may have."""
 
 BETA_LIMIT = 8.0
-"""Limit on |beta|: knots keep at least 23 of their 31 bits."""
+"""Limit on |beta|: breakpoints keep at least 23 of their 31 bits."""
 
 LEAST_SEGMENTS, MOST_SEGMENTS = 4, 12
-"""Limits on the number of segments between knots, in bits."""
+"""Limits on the number of segments between breakpoints, in bits."""
 
 ONE = 30
-"""The bits of the largest knot, and of multipliers."""
+"""The bits of the largest breakpoint, and of multipliers."""
 
 LEAST_SHIFT, MOST_SHIFT = 2, 62
 """Limits on the bits that a product of difference and factor loses: beyond them, results are clamped, or 0."""
@@ -94,7 +94,7 @@ class PowerQuotient:
 
     @property
     def segment_bits(self) -> int:
-        """The number of segments between knots, in bits: lines are off by less than 2^−4 of a step."""
+        """The number of segments between breakpoints, in bits: lines are off by less than 2^−4 of a step."""
         curvature = abs(self.beta * (self.beta + 1)) / 8
         needed = math.ceil((math.log2(curvature) + self.accuracy + 4) / 2) if curvature else 0
         return max(needed, LEAST_SEGMENTS)
@@ -115,7 +115,7 @@ class PowerQuotient:
             need = f"its sums of squares reach {self.most:.3g}, which 62 bits do not hold exactly enough"
             raise UnsupportedError(need, code="accumulator")
 
-    def knots(self) -> npt.NDArray[np.int32]:
+    def breakpoints(self) -> npt.NDArray[np.int32]:
         """m^−beta for m from 1 to 2, [segments + 1]; the largest is 2^30."""
         m = 1 + np.arange((1 << self.segment_bits) + 1) / (1 << self.segment_bits)
         powers = power(Lanes(m), Lanes(np.array(-self.beta))).array
@@ -137,7 +137,7 @@ def _log2(number: Fraction) -> float:
 
 
 def _multiplier(exponent: float) -> Sequence[int]:
-    """(multiplier, shift) for 2^exponent: a knot · multiplier · 2^−31 · 2^−shift is the gain of an element."""
+    """(multiplier, shift) for 2^exponent: a breakpoint · multiplier · 2^−31 · 2^−shift is the gain of an element."""
     whole = math.floor(exponent)
     multiplier = min(round(2.0 ** (exponent - whole) * (1 << ONE)), (1 << 31) - 1)
     return multiplier, min(max(ONE - 1 - whole, LEAST_SHIFT), MOST_SHIFT)

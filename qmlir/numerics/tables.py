@@ -1,6 +1,6 @@
 """Lookup tables for functions of one stored integer. numpy only.
 
-A table holds either the results for all inputs (8 bits), or the breakpoints ("knots") of a piecewise linear function
+A table holds either the results for all inputs (8 bits), or the breakpoints of a piecewise linear function
 (16 bits).
 """
 
@@ -38,51 +38,52 @@ def lookup_table(
     return fixed_point.quantize(function(x), out_scale, out_zero_point, *out_range, dtype)
 
 
-KNOTS = 513
-"""Entries of an interpolation table for 16-bit inputs: a knot at every 128th integer, and one for the upper end."""
+BREAKPOINTS = 513
+"""Entries of an interpolation table for 16-bit inputs: one at every 128th integer, and one for the upper end."""
 
 SEGMENT_BITS = 7
 
 
 def interpolated(table: Array, x: Array, *, wraps: bool = False) -> Array:
-    """Interpolates linearly between the knots of a table; products are rounded half up.
+    """Interpolates linearly between the breakpoints of a table; products are rounded half up.
 
     The result is t[k] + ((t[k+1] − t[k])·f + 2^6 >> 7), where x + 2^15 = 2^7·k + f.
 
     Args:
-        table: The knots t, [KNOTS], int16.
+        table: The breakpoints t, [BREAKPOINTS], int16.
         x: The inputs, int16 of any shape.
-        wraps: Whether the difference of two knots is taken modulo 2^16, as LiteRT does: a difference that does not fit
-            16 bits changes its sign, and so does the slope of its line.
+        wraps: Whether the difference of two breakpoints is taken modulo 2^16, as LiteRT does: a difference that does
+            not fit 16 bits changes its sign, and so does the slope of its line.
     """
     wide = table.astype(np.int64)
     place = Lanes(x.astype(np.int64) + (1 << 15))
-    return between_knots(place, lambda at: Lanes(wide[at.array]), wraps=wraps).array.astype(np.int16)
+    return between_breakpoints(place, lambda at: Lanes(wide[at.array]), wraps=wraps).array.astype(np.int16)
 
 
-def between_knots(place: N, knot: Callable[[N], N], *, wraps: bool = False) -> N:
-    """The formula of `interpolated` at place = 2^7·k + f; `knot` reads an entry of the table as the type of `place`."""
+def between_breakpoints(place: N, breakpoint: Callable[[N], N], *, wraps: bool = False) -> N:
+    """The formula of `interpolated` at place = 2^7·k + f; `breakpoint` reads an entry as the type of `place`."""
     at, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
-    first = knot(at)
-    rise = knot(at + 1) - first
+    first = breakpoint(at)
+    rise = breakpoint(at + 1) - first
     rise = rise.to(I16).to(rise.dtype) if wraps else rise
     return first + ((rise * offset + (1 << SEGMENT_BITS - 1)) >> SEGMENT_BITS)
 
 
 def interpolation_table(exact: Array) -> Array:
-    """Computes the knots of an interpolation table for a function of 16-bit integers.
+    """Computes the breakpoints of an interpolation table for a function of 16-bit integers.
 
-    Each knot is corrected by half of the mean interpolation error at the middles of its two neighbouring segments.
+    Each breakpoint is corrected by half of the mean interpolation error at the middles of its two neighbouring
+    segments.
 
     Args:
         exact: The function's stored results at every 16-bit integer, in order, [65536].
 
     Returns:
-        [KNOTS], int16.
+        [BREAKPOINTS], int16.
     """
     step, half = 1 << SEGMENT_BITS, 1 << SEGMENT_BITS - 1
     real = exact.astype(np.float64)
-    knots = np.append(real[::step], 2 * real[-1] - real[-2])  # the last knot is beyond `exact`: extrapolate
-    errors = (knots[:-1] + knots[1:]) / 2 - real[half::step]
+    breakpoints = np.append(real[::step], 2 * real[-1] - real[-2])  # the last breakpoint is beyond `exact`: extrapolate
+    errors = (breakpoints[:-1] + breakpoints[1:]) / 2 - real[half::step]
     beside = (np.append(errors, errors[-1]) + np.insert(errors, 0, errors[0])) / 2
-    return np.clip(np.rint(knots - beside / 2), -(1 << 15), (1 << 15) - 1).astype(np.int16)
+    return np.clip(np.rint(breakpoints - beside / 2), -(1 << 15), (1 << 15) - 1).astype(np.int16)

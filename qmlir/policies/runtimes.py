@@ -72,12 +72,12 @@ multiplier, fully connected layers by all of it, half away from zero. With an in
     transposed convolution                      not followed: the last channels, fewer than eight, round as in the
                                                 reference in all three ways
 
-Exponential, logarithm, gelu and 1 / √x interpolate between 513 knots (breakpoints of a lookup table), sigmoid and tanh
-between 256 values of the sigmoid. Differences of knots are taken modulo 2^16: a segment over 2^15 steps or more slopes
-the other way. The knots of gelu come from the C library's float32 erfc and tanh, which are correctly rounded here and
-in glibc from version 2.41 on; elsewhere about one knot of 10,000 is one step off. A scale within 0.07 % of 2^−12 (for
-tanh also 2^−11) counts as that power; for such data the optimized kernels have another algorithm, up to 12 steps off,
-which is not followed.
+Exponential, logarithm, gelu and 1 / √x interpolate between 513 breakpoints, sigmoid and tanh between 256 values of the
+sigmoid. Differences of breakpoints are taken modulo 2^16: a segment over 2^15 steps or more slopes the other way. The
+breakpoints of gelu come from the C library's float32 erfc and tanh, which are correctly rounded here and in glibc from
+version 2.41 on; elsewhere about one breakpoint of 10,000 is one step off. A scale within 0.07 % of 2^−12 (for tanh also
+2^−11) counts as that power; for such data the optimized kernels have another algorithm, up to 12 steps off, which is
+not followed.
 
 **Clamps and scales in LiteRT.** The bounds of a clamp are divided by the scale in float32 and rounded half away from
 zero. XNNPACK fuses clamps of bytes into the operation before, adds the zero point, then rounds half to even; qmlir does

@@ -11,12 +11,12 @@ import numpy as np
 import yaml
 
 from qmlir.errors import FileError
-from qmlir.files import replacing, write_whole
 from qmlir.ir.reading import ReadingNotes
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles.profile import BINS, Profile, TensorProfile, exact, grid, structure_of
-from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
+from qmlir.running.files import replacing, write_whole
+from qmlir.running.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 # ---------------------------------------------------------------------------------------------------------------
 # Reads and writes Glow's `profile.yaml`.
@@ -169,7 +169,7 @@ FORMAT = "qmlir-profile-1"
 REMEDY = "write one with `qmlir profile`"
 
 
-class Broken(Exception):
+class MalformedProfile(Exception):
     """Raised for an invalid entry: the keys that lead to it, and what is wrong with it."""
 
     def __init__(self, got: str, *keys: Key):
@@ -249,7 +249,7 @@ def load_profile(path: Path) -> Profile:
         raise FileError(path, f'must be a profile with "format: {FORMAT}"', got="another file", remedy=REMEDY)
     try:
         return _profile_of(file.fields)
-    except Broken as error:
+    except MalformedProfile as error:
         got = f"a broken entry ({error.got})"
         raise FileError(file.place(*error.keys), "must be a whole profile", got=got, remedy=REMEDY) from None
 
@@ -257,16 +257,16 @@ def load_profile(path: Path) -> Profile:
 def _profile_of(fields: Mapping[str, Any]) -> Profile:
     entries = fields.get("tensors")
     if not isinstance(entries, dict):
-        raise Broken("no tensors")
+        raise MalformedProfile("no tensors")
     tensors: dict[str, TensorProfile] = {}
     for name, entry in cast(dict[Any, Any], entries).items():
         try:
             tensors[str(name)] = _tensor_of(entry)
-        except Broken as error:
-            raise Broken(f'tensor "{name}": {error.got}', "tensors", name, *error.keys) from None
+        except MalformedProfile as error:
+            raise MalformedProfile(f'tensor "{name}": {error.got}', "tensors", name, *error.keys) from None
     structure = structure_of({n: t.shape for n, t in tensors.items()})
     if fields.get("structure", structure) != structure:
-        raise Broken("its tensors are not those that were observed", "structure")
+        raise MalformedProfile("its tensors are not those that were observed", "structure")
     bins = _integer(fields, "bins", BINS)
     notes = ReadingNotes(*(_text(fields, key) for key in ("preprocess", "dtype")))
     return Profile(structure, _integer(fields, "samples", 1), bins, tensors, notes)
@@ -276,14 +276,14 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
     """Returns a text of the file, empty if it is missing."""
     text = fields.get(key, "")
     if not isinstance(text, str):
-        raise Broken(f"{key} is a text", key)
+        raise MalformedProfile(f"{key} is a text", key)
     return text
 
 
 def _tensor_of(entry: Any) -> TensorProfile:
-    """Returns a tensor's profile; raises `Broken` if the entry is not as `save_profile` writes it."""
+    """Returns a tensor's profile; raises `MalformedProfile` if the entry is not as `save_profile` writes it."""
     if not isinstance(entry, dict):
-        raise Broken("no entry of a tensor")
+        raise MalformedProfile("no entry of a tensor")
     fields = cast(dict[str, Any], entry)
     found = TensorProfile(_shape_of(fields), str(fields.get("key", "")))
     _read_range(found, fields)
@@ -300,7 +300,7 @@ def _shape_of(fields: Mapping[str, Any]) -> tuple[int, ...] | None:
     if shape is None:
         return None
     if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in cast(list[Any], shape)):
-        raise Broken("a shape is a list of sizes", "shape")
+        raise MalformedProfile("a shape is a list of sizes", "shape")
     return tuple(cast(list[int], shape))
 
 
@@ -311,33 +311,35 @@ def _read_range(found: TensorProfile, fields: Mapping[str, Any]) -> None:
     found.count = 1
     found.lo, found.hi = _numbers(bounds, 2, "range")
     if not -math.inf < found.lo <= found.hi < math.inf:
-        raise Broken(f"range [{found.lo}, {found.hi}] is not two finite numbers in order", "range")
+        raise MalformedProfile(f"range [{found.lo}, {found.hi}] is not two finite numbers in order", "range")
 
 
 def _read_histogram(found: TensorProfile, fields: Mapping[str, Any]) -> None:
     count = _integer(fields, "count", found.count)
     if count and not found.count:
-        raise Broken(f"{count} elements without a range", "count")
+        raise MalformedProfile(f"{count} elements without a range", "count")
     found.count = count
     histogram = fields.get("histogram")
     if histogram is None:
         return
     if not isinstance(histogram, dict):
-        raise Broken("a histogram has exponent, first and counts", "histogram")
+        raise MalformedProfile("a histogram has exponent, first and counts", "histogram")
     parts = cast(dict[str, Any], histogram)
     found.exponent, found.first = (_integer(parts, key, None, "histogram") for key in ("exponent", "first"))
     counts = parts.get("counts")
     words = cast(list[Any], counts) if isinstance(counts, list) else str(counts).split()
     if not all(re.fullmatch("[0-9]{1,18}", str(n)) for n in words):
-        raise Broken("counts are integers from 0", "histogram", "counts")
+        raise MalformedProfile("counts are integers from 0", "histogram", "counts")
     found.counts = np.array([int(n) for n in words], np.int64)
     if found.counts.sum() != found.count:
-        raise Broken("counts that do not add up", "histogram", "counts")
+        raise MalformedProfile("counts that do not add up", "histogram", "counts")
     if found.count:
         width = 2.0**found.exponent
         low, high = found.first * width, (found.first + len(found.counts)) * width
         if not low <= found.lo <= found.hi < high:
-            raise Broken(f"a histogram of [{low:g}, {high:g}) for range [{found.lo}, {found.hi}]", "histogram")
+            raise MalformedProfile(
+                f"a histogram of [{low:g}, {high:g}) for range [{found.lo}, {found.hi}]", "histogram"
+            )
 
 
 def _moments_of(fields: Mapping[str, Any]) -> Moments | None:
@@ -361,7 +363,7 @@ def _read_extremes(found: TensorProfile, fields: Mapping[str, Any]) -> None:
     parts = cast(dict[str, Any], extremes) if isinstance(extremes, dict) else {}
     sums = parts.get("sums")
     if not isinstance(sums, list) or len(cast(list[Any], sums)) != 2:
-        raise Broken("extremes are samples and two sums", "extremes")
+        raise MalformedProfile("extremes are samples and two sums", "extremes")
     found.samples = _integer(parts, "samples", None, "extremes")
     lo, hi = (_integer_of(s, VALUE_UNIT, "extremes", "sums", i) for i, s in enumerate(cast(list[Any], sums)))
     found.extremes = lo, hi
@@ -371,13 +373,13 @@ def _channels_of(entries: Any, tensor: TensorProfile) -> list[TensorProfile]:
     size = tensor.shape[-1] if tensor.shape else 0
     listed = cast(list[Any], entries) if isinstance(entries, list) else []
     if len(listed) != size:
-        raise Broken(f"{len(listed)} channels where the shape has {size}", "channels")
+        raise MalformedProfile(f"{len(listed)} channels where the shape has {size}", "channels")
     found: list[TensorProfile] = []
     for index, entry in enumerate(listed):
         try:
             found.append(_tensor_of(entry))
-        except Broken as error:
-            raise Broken(f"channel {index}: {error.got}", "channels", index, *error.keys) from None
+        except MalformedProfile as error:
+            raise MalformedProfile(f"channel {index}: {error.got}", "channels", index, *error.keys) from None
         found[-1].shape = ()
     return found
 
@@ -385,14 +387,14 @@ def _channels_of(entries: Any, tensor: TensorProfile) -> list[TensorProfile]:
 def _integer(fields: Mapping[str, Any], key: str, default: int | None, *above: Key) -> int:
     value = fields.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Broken(f"{key} must be an integer", *above, key)
+        raise MalformedProfile(f"{key} must be an integer", *above, key)
     return value
 
 
 def _numbers(values: Any, count: int, *keys: Key) -> Sequence[float]:
     listed: list[Any] = [number_of(v) for v in cast(list[Any], values)] if isinstance(values, list) else []
     if len(listed) != count or not all(isinstance(v, int | float) for v in listed):
-        raise Broken(f"{keys[-1]} must be {count} numbers", *keys)
+        raise MalformedProfile(f"{keys[-1]} must be {count} numbers", *keys)
     return [float(v) for v in listed]
 
 
@@ -401,5 +403,5 @@ def _integer_of(scaled: Any, unit: int, *keys: Key) -> int:
     match = re.fullmatch(r"(-?\d{1,999})p(-?\d{1,4})", scaled) if isinstance(scaled, str) else None
     significand, exponent = (int(n) for n in match.groups()) if match else (0, unit - 1)
     if match is None or (significand and exponent < unit):
-        raise Broken(f"{keys[-1]} must be m · 2^e, written mpe, with e from {unit}", *keys)
+        raise MalformedProfile(f"{keys[-1]} must be m · 2^e, written mpe, with e from {unit}", *keys)
     return significand << (exponent - unit) if significand else 0

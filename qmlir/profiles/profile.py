@@ -22,10 +22,10 @@ import numpy as np
 
 from qmlir.display import Shown, Table, counted
 from qmlir.errors import OptionError, ProfileError
-from qmlir.files import path_of
 from qmlir.ir.reading import ReadingNotes
 from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.histograms import BLOCK, VALUE_UNIT, Moments
+from qmlir.running.files import path_of
 
 BINS = 2000
 

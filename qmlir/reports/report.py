@@ -9,13 +9,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.facts import Facts
 from qmlir.analysis.gather import Given, gather
-from qmlir.arguments import Network, profile_given, samples_given
 from qmlir.compiler import load
 from qmlir.devices import load_device
 from qmlir.errors import OptionError, QmlirError
-from qmlir.files import path_of, write_whole
 from qmlir.ir.interfaces import Array
 from qmlir.ir.verify import require_module
+from qmlir.running.files import path_of, write_whole
+from qmlir.settings.arguments import Network, profile_given, samples_given
 
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator

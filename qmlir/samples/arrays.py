@@ -16,9 +16,9 @@ from typing import IO, Any
 import numpy as np
 
 from qmlir.errors import FileError, near_misses
-from qmlir.files import replacing
 from qmlir.numerics import Array
 from qmlir.numerics.halves import HALVES
+from qmlir.running.files import replacing
 
 ARRAYS = (".npy", ".npz")
 

@@ -1,4 +1,4 @@
-"""`qmlir.read_samples`: samples in the form in which functions take them, read as a network or a user says."""
+"""Samples in the form in which functions take them, read as the notes of a network or of a user say."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from xdsl.dialects import func
 
-from qmlir.arguments import Network, text_given
-from qmlir.compiler import loaded, main_function
-from qmlir.dialects.inputs import reading_notes
 from qmlir.errors import OptionError
-from qmlir.files import path_of
 from qmlir.ir.option_parsing import build_options, parse_options
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import Signature, signature_of
@@ -20,31 +17,14 @@ from qmlir.samples.files import Reading, Samples
 from qmlir.samples.pictures import Preprocessing
 
 
-def read_samples(
-    path: str | Path, network: Network, *, preprocess: str | None = None, dtype: str | None = None
-) -> Samples:
-    """Returns the samples in a file or a folder, as inputs of a network, for functions that take samples.
-
-    Args:
-        path: Pictures, .npy, .npz or raw files, as `qmlir --data` reads them.
-        network: The network, or its path.
-        preprocess: How pictures become inputs, as for `qmlir --preprocess`; by default what the network keeps.
-        dtype: The element type that raw files store; by default what the network keeps, or the input's type.
+def samples_as_noted(path: Path, function: func.FuncOp, notes: ReadingNotes) -> Samples:
+    """Returns the samples in a file or a folder, as inputs of a network's function; they keep the notes.
 
     Raises:
-        OptionError: An option is unknown, or has an unusable value.
+        OptionError: A note is unknown, or has an unusable value.
         FileError, InputError: See `Samples`.
-
-    >>> import qmlir
-    >>> read = qmlir.read_samples("digits.npz:calibration_images", "digits.onnx")
-    >>> next(iter(read))["image"].shape
-    (1, 1, 8, 8)
     """
-    module = loaded(network)
-    texts = {"preprocess": preprocess, "dtype": dtype}
-    given = ReadingNotes(**{n: text_given(n, t) for n, t in texts.items() if t is not None})
-    notes = given.over(reading_notes(module))
-    samples = Samples(path_of(path), signature_of(main_function(module)), None, reading_of(notes))
+    samples = Samples(path, signature_of(function), None, reading_of(notes))
     samples.notes = notes
     return samples
 

@@ -25,12 +25,12 @@ from typing import Any, cast
 import yaml
 
 from qmlir.errors import FileError, QmlirError, near_misses
-from qmlir.files import path_of
 from qmlir.ir.passes import option_types
 from qmlir.plugins import admits, choices
+from qmlir.running.files import path_of
+from qmlir.running.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 from qmlir.settings.fields import RUN_OPTIONS, fits, need
 from qmlir.settings.quant_config import TENSOR_SETTINGS, PlainSettings, Recipe
-from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see docs/quantization.md for what a policy may say"
 
@@ -47,7 +47,7 @@ class PolicyError(QmlirError):
     """Raised when a policy is malformed or does not fit the network."""
 
 
-class Misstep(Exception):
+class MalformedPolicy(Exception):
     """Raised for an error in a policy's data: the keys that lead to it, what is needed, what is there, the remedy.
 
     With `name`, the last key itself is wrong; otherwise its value is.
@@ -122,7 +122,7 @@ class Policy:
         object.__setattr__(self, "default", _checked(self.default, "policy", "default"))
         try:
             object.__setattr__(self, "options", _options_of(self.options))
-        except Misstep as error:
+        except MalformedPolicy as error:
             where = _spelled("policy", error.keys)
             raise PolicyError(error.need, where=where, got=error.got, remedy=error.remedy) from None
 
@@ -135,7 +135,7 @@ class Policy:
         """
         try:
             return _policy_of(data, lambda index: _spelled(place, ("rules", index)))
-        except Misstep as error:
+        except MalformedPolicy as error:
             where = _spelled(place, error.keys)
             raise PolicyError(error.need, where=where, got=error.got, remedy=error.remedy) from None
 
@@ -153,7 +153,7 @@ class Policy:
             raise FileError(path, "must be a policy with default, rules and options", got="another file", remedy=REMEDY)
         try:
             return _policy_of(file.fields, lambda index: file.place("rules", index))
-        except Misstep as error:
+        except MalformedPolicy as error:
             raise _file_error(file, error) from None
 
     def with_rules(self, more: Sequence[Rule]) -> "Policy":
@@ -188,7 +188,7 @@ def rule_of(text: str) -> Rule:
         data[key] = _word(key, value)
     try:
         return _rule_of(data, 0, f'rule "{text.strip()}"')
-    except Misstep as error:
+    except MalformedPolicy as error:
         raise PolicyError(error.need, where=f'rule "{text.strip()}"', got=error.got, remedy=error.remedy) from None
 
 
@@ -210,7 +210,7 @@ def _word(key: str, value: str) -> Any:
     return values if len(values) > 1 else values[0]
 
 
-def _file_error(file: YamlFile, error: Misstep) -> FileError:
+def _file_error(file: YamlFile, error: MalformedPolicy) -> FileError:
     return FileError(file.place(*error.keys, name=error.name), error.need, got=error.got, remedy=error.remedy)
 
 
@@ -226,19 +226,19 @@ def _policy_of(data: Mapping[str, Any], place: Callable[[int], str]) -> Policy:
     for key in data:
         known = ["default", "rules", "options"]
         if key not in known:
-            raise Misstep(
+            raise MalformedPolicy(
                 "a policy has default, rules and options", key, got=str(key), remedy=_near(key, known), name=True
             )
     default: Any = data.get("default") or {}
     rules: Any = data.get("rules") or []
     if not isinstance(default, dict):
-        raise Misstep("default must be settings by name", "default", got=inline(default))
+        raise MalformedPolicy("default must be settings by name", "default", got=inline(default))
     if not isinstance(rules, list):
-        raise Misstep("rules must be a list", "rules", got=inline(rules))
+        raise MalformedPolicy("rules must be a list", "rules", got=inline(rules))
     settings = _settings_of(cast(dict[Any, Any], default), "default")
     options: Any = data.get("options") or {}
     if not isinstance(options, dict):
-        raise Misstep("options must be values by name", "options", got=inline(options))
+        raise MalformedPolicy("options must be values by name", "options", got=inline(options))
     found = tuple(_rule_of(r, i, place(i)) for i, r in enumerate(cast(list[Any], rules)))
     return Policy(settings, found, _options_of(cast(dict[Any, Any], options)))
 
@@ -250,29 +250,31 @@ def _options_of(data: Mapping[Any, Any]) -> dict[str, Any]:
         name = str(key).replace("_", "-")
         if name not in RUN_OPTIONS:
             remedy = "put it under default" if name in _names() else _near(key, [*RUN_OPTIONS])
-            raise Misstep("there is no such option", "options", key, got=str(key), remedy=remedy, name=True)
+            raise MalformedPolicy("there is no such option", "options", key, got=str(key), remedy=remedy, name=True)
         if name in found:
-            raise Misstep("must name each key once", "options", key, got=f"{key} again", name=True)
+            raise MalformedPolicy("must name each key once", "options", key, got=f"{key} again", name=True)
         if not fits(kind := RUN_OPTIONS[name].kind, value):
-            raise Misstep(need(kind), "options", key, got=inline(value))
+            raise MalformedPolicy(need(kind), "options", key, got=inline(value))
         found[name] = value
     return found
 
 
 def _rule_of(data: Any, index: int, place: str) -> Rule:
     if not isinstance(data, dict):
-        raise Misstep("a rule is selectors and settings by name", "rules", index, got=inline(data))
+        raise MalformedPolicy("a rule is selectors and settings by name", "rules", index, got=inline(data))
     entries = cast(dict[Any, Any], data)
     selectors = {key: value for key, value in entries.items() if key in SELECTORS}
     if not selectors:
-        raise Misstep(f"a rule needs one of {', '.join(SELECTORS)}", "rules", index, got="none")
+        raise MalformedPolicy(f"a rule needs one of {', '.join(SELECTORS)}", "rules", index, got="none")
     for key, value in selectors.items():
         _check_selector(key, value, index)
     if "between" in selectors:
         selectors["between"] = tuple(cast(list[str], selectors["between"]))
     settings = _settings_of({k: v for k, v in entries.items() if k not in SELECTORS}, "rules", index)
     if not settings:
-        raise Misstep("a rule needs a setting", "rules", index, got="none", remedy=f"such as {', '.join(_names()[:3])}")
+        raise MalformedPolicy(
+            "a rule needs a setting", "rules", index, got="none", remedy=f"such as {', '.join(_names()[:3])}"
+        )
     return Rule(settings, **selectors, place=place)
 
 
@@ -280,17 +282,19 @@ def _check_selector(key: str, value: Any, index: int) -> None:
     if key == "between":
         pair = cast(list[Any], value) if isinstance(value, list) else []
         if len(pair) != 2 or not all(isinstance(v, str) and v for v in pair):
-            raise Misstep("between must be two tensors' names", "rules", index, key, got=inline(value))
+            raise MalformedPolicy("between must be two tensors' names", "rules", index, key, got=inline(value))
     elif not isinstance(value, str) or not value:
         remedy = "put it into quotes" if value is not None else None
-        raise Misstep(f"{key} must be text", "rules", index, key, got=inline(value), remedy=remedy)
+        raise MalformedPolicy(f"{key} must be text", "rules", index, key, got=inline(value), remedy=remedy)
     elif key == "layer" and value not in LAYERS:
-        raise Misstep("layer must be first or last", "rules", index, key, got=value)
+        raise MalformedPolicy("layer must be first or last", "rules", index, key, got=value)
     elif key == "regex":
         try:
             re.compile(value)
         except re.error as error:
-            raise Misstep("regex must be a regular expression", "rules", index, key, got=f"{value} ({error})") from None
+            raise MalformedPolicy(
+                "regex must be a regular expression", "rules", index, key, got=f"{value} ({error})"
+            ) from None
 
 
 def _checked(settings: PlainSettings, place: str, *keys: Key) -> dict[str, Any]:
@@ -301,7 +305,7 @@ def _checked(settings: PlainSettings, place: str, *keys: Key) -> dict[str, Any]:
     """
     try:
         return _settings_of({name: value for name, value in settings.items() if value is not None}, *keys)
-    except Misstep as error:
+    except MalformedPolicy as error:
         where = _spelled(place, error.keys)
         raise PolicyError(error.need, where=where, got=error.got, remedy=error.remedy) from None
 
@@ -313,11 +317,13 @@ def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
         name = str(key).replace("-", "_")
         if name not in hints:
             known = [*_names(), *(SELECTORS if keys != ("default",) else ())]
-            raise Misstep("there is no such setting", *keys, key, got=str(key), remedy=_near(key, known), name=True)
+            raise MalformedPolicy(
+                "there is no such setting", *keys, key, got=str(key), remedy=_near(key, known), name=True
+            )
         if name in found:
-            raise Misstep("must name each key once", *keys, key, got=f"{key} again", name=True)
+            raise MalformedPolicy("must name each key once", *keys, key, got=f"{key} again", name=True)
         if keys == ("default",) and name in TENSOR_SETTINGS:
-            raise Misstep("is for one tensor, so only a rule can say it", *keys, key, got=str(key), name=True)
+            raise MalformedPolicy("is for one tensor, so only a rule can say it", *keys, key, got=str(key), name=True)
         found[name] = _value_of(name, value, hints[name], (*keys, key))
     return found
 
@@ -327,32 +333,32 @@ def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:
         known = [str(v) for v in listed]
         if not admits(hint, value):
             need = f"must be one of {', '.join(known)}"
-            raise Misstep(need, *keys, got=inline(value), remedy=_near(value, known))
+            raise MalformedPolicy(need, *keys, got=inline(value), remedy=_near(value, known))
         return value
     if hint is bool:
         if not isinstance(value, bool):
-            raise Misstep("must be true or false", *keys, got=inline(value))
+            raise MalformedPolicy("must be true or false", *keys, got=inline(value))
         return value
     numbers: list[Any] = [number_of(n) for n in cast(list[Any], value)] if isinstance(value, list | tuple) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         need = "must be [lowest, highest]" if name == "range" else "must be [scale, zero point]"
-        raise Misstep(need, *keys, got=inline(value))
+        raise MalformedPolicy(need, *keys, got=inline(value))
     return _range_of(numbers, keys) if name == "range" else _parameters_of(numbers, keys)
 
 
 def _range_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float, float]:
     lo, hi = (float(n) for n in numbers)
     if not -math.inf < lo <= hi < math.inf:
-        raise Misstep("must be two finite numbers in order", *keys, got=inline(numbers))
+        raise MalformedPolicy("must be two finite numbers in order", *keys, got=inline(numbers))
     return lo, hi
 
 
 def _parameters_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float, int]:
     scale, zero_point = numbers
     if not 0 < scale < math.inf:
-        raise Misstep("the scale must be a positive number", *keys, got=inline(numbers))
+        raise MalformedPolicy("the scale must be a positive number", *keys, got=inline(numbers))
     if zero_point != round(zero_point):
-        raise Misstep("the zero point must be an integer", *keys, got=inline(numbers))
+        raise MalformedPolicy("the zero point must be an integer", *keys, got=inline(numbers))
     return float(scale), int(zero_point)
 
 

@@ -36,7 +36,7 @@ def test_memories_of_a_device(device: str) -> None:
 
 @pytest.mark.parametrize("device", shipped_devices())
 def test_buffers_lie_apart(device: str) -> None:
-    """By the numbers of commands, as they were placed; relays and barriers change the numbers alone."""
+    """By the numbers of commands, as they were placed; forwarders and barriers change the numbers alone."""
     executable = compiled(device)
     one_by_one = executable.with_program(serial(executable.program, executable.device))
     for each in (executable, one_by_one):

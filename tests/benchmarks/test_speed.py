@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import qmlir
-from qmlir.compiler import OBSERVE, SIMPLIFY
+from qmlir.stages import OBSERVE, SIMPLIFY
 from tests.models.networks import NETWORKS, split
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]

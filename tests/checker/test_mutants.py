@@ -100,7 +100,7 @@ def sums_in_floats(original: Certified, rng: Random) -> tuple[Certified, bool, s
     return mutant, True, "computes on floats"
 
 
-def an_island(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
+def a_fallback(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """Integers are dequantized, computed and quantized again."""
     mutant = _changed(original)
     value = _pick(rng, _ops(mutant, "qint.requantize", "qint.lookup")).results[0]
@@ -243,7 +243,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     half_of_the_input,
     half_between_layers,
     sums_in_floats,
-    an_island,
+    a_fallback,
     a_contract_in_floats,
     an_overflowing_channel,
     a_wrong_entry,

@@ -14,8 +14,8 @@ from qmlir.backends.npu.stream import VERSION as PROGRAMS
 from qmlir.checker.check import FORMAT as CERTIFICATES
 from qmlir.cli.documents import FORMAT as DOCUMENTS
 from qmlir.cli.documents import schema
-from qmlir.files import write_whole
 from qmlir.profiles.files import FORMAT as PROFILES
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 
 FILE = ROOT / "docs" / "json.md"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 from tests.conformance.operators_tflite import ALLOWED, Finding, Findings, Subject
 
 FILE = Path(__file__).with_name("deviations.yaml")

@@ -37,12 +37,12 @@ NAMED = 2
 TYPES = "no type in common"
 """Of operations that have integer forms, but not on one type."""
 
-ISLAND = "own scales"
+FALLBACK = "own scales"
 """Of operators that quantized files have between casts."""
 
 OTHERS = {
     TYPES: "each of its operations has an integer form, but on other storage types than another of them",
-    ISLAND: "LiteRT's kernel computes it from floats, so that quantized networks are read with casts around it",
+    FALLBACK: "LiteRT's kernel computes it from floats, so that quantized networks are read with casts around it",
 }
 
 
@@ -64,25 +64,25 @@ class IntegerForms:
         self._classes, self._target = classes, target
         self._named: dict[str, str] = {}
 
-    def cell(self, names: Iterable[str], *, island: bool = False) -> str:
+    def cell(self, names: Iterable[str], *, fallback: bool = False) -> str:
         """The text for an operator.
 
         Args:
             names: The operations that it becomes, without those that only stand around it.
-            island: Whether quantized files have it on floats between casts.
+            fallback: Whether quantized files have it on floats between casts.
         """
         known = sorted(name for name in names if name in self._classes)
         found = [name for name in known if not is_plain(self._classes[name])]
         if not found:
             return "integers" if known else "—"
-        island = island and not all(is_exact(self._classes[name]) for name in known)
+        fallback = fallback and not all(is_exact(self._classes[name]) for name in known)
         storages = [set(self._target.integer.get(name, ())) for name in found]
         without = [name for name, types in zip(found, storages, strict=True) if not types]
         if without:
             self._named |= {name.removeprefix("nn."): self._reason(name) for name in without}
             shown = [name.removeprefix("nn.") for name in without]
-        elif island or not set.intersection(*storages):
-            shown = [ISLAND if island else TYPES]
+        elif fallback or not set.intersection(*storages):
+            shown = [FALLBACK if fallback else TYPES]
             self._named |= {shown[0]: OTHERS[shown[0]]}
         else:
             return ", ".join(sorted(set.intersection(*storages)))

@@ -18,7 +18,7 @@ from pathlib import Path
 import onnx
 import yaml
 
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 from tests.conformance.cases import Case
 from tests.conformance.outcomes import FAILED, LISTED, PASSED, Outcome
 

@@ -21,10 +21,10 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.target import load_target
 from qmlir.errors import QmlirError
-from qmlir.files import write_whole
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.walk import CONVERTERS, FOLDS
 from qmlir.ir.interfaces import TensorOp
+from qmlir.running.files import write_whole
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases
 from tests.conformance.integer_forms import MEANING, IntegerForms, is_plain

@@ -57,15 +57,15 @@ LAYOUT = frozenset({nn.ReshapeOp.name, nn.TransposeOp.name})
 class Tested:
     """What the tests have of an operator.
 
-    formats  those in which it is compared
-    becomes  operations of nn, by importing files of its first format
-    island   whether quantized files have it on floats between casts
-    steps    numerics → format → the most that is listed; −1 where it is refused
+    formats   those in which it is compared
+    becomes   operations of nn, by importing files of its first format
+    fallback  whether quantized files have it on floats between casts
+    steps     numerics → format → the most that is listed; −1 where it is refused
     """
 
     formats: set[str] = field(default_factory=set[str])
     becomes: set[str] = field(default_factory=set[str])
-    island: bool = False
+    fallback: bool = False
     steps: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
 
 
@@ -79,7 +79,7 @@ def tested() -> dict[str, Tested]:
         if not entry.formats or entry.formats <= {subject.format}:
             entry.becomes |= operations
         if subject.format not in ("float32", "int32", "bool"):
-            entry.island |= "quant.dcast" in operations and subject.operator not in CASTS
+            entry.fallback |= "quant.dcast" in operations and subject.operator not in CASTS
         entry.formats.add(subject.format)
         for numerics in ORACLES:
             if (known := listed.get((numerics, subject.name, subject.format))) is not None:
@@ -157,7 +157,7 @@ def _line(kind: str, entry: Tested, forms: IntegerForms) -> str:
     marks = ["yes" if f in entry.formats else "—" for f in FORMATS]
     plain = ", ".join(sorted(entry.formats - set(FORMATS))) or "—"
     compared = [_steps(entry, numerics) for numerics in ORACLES]
-    computed = forms.cell(becomes, island=entry.island)
+    computed = forms.cell(becomes, fallback=entry.fallback)
     return f"| {' | '.join((kind, *marks, plain, computed, *compared, shown))} |\n"
 
 

@@ -14,10 +14,10 @@ from onnx import TypeProto
 from onnx.backend.test.runner import Runner
 
 import qmlir
-from qmlir.compiler import SIMPLIFY
 from qmlir.errors import NodeError, QmlirError, UnsupportedError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from qmlir.stages import SIMPLIFY
 from tests.conformance.cases import Case
 
 PASSED, LISTED, FAILED = "pass", "listed", "FAIL"

@@ -16,9 +16,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
+from qmlir.stages import IMPORTED
 from tests.backends.tflite.runtime import LiteRT
 from tests.conftest import THOROUGH
 from tests.frontends.tflite.trained import FEWER, FLOAT, LARGE, QUANTIZED, inputs

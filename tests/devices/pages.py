@@ -16,8 +16,8 @@ from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.description import Device
 from qmlir.devices.legality import RULES, operations_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
-from qmlir.files import write_whole
 from qmlir.isa.limits import MOST_TAPS
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 
 FILE = ROOT / "DEVICES.md"

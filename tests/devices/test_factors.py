@@ -126,10 +126,10 @@ def test_networks_are_quantized_well_for_any_device(seed: int) -> None:
     noise = sum(float(((a - b) ** 2).sum()) for a, b in zip(expected, found, strict=True))
     ratio = 10 * np.log10(sum(float((a**2).sum()) for a in expected) / noise)
     assert ratio > (24 if device.quant.scale == "pow2" or device.quant.multiplier_bits < 12 else 30)
-    factors, verdicts = factors_of(device), judge(quantized, device)
+    factors, judged = factors_of(device), judge(quantized, device)
     if factors is None or (factors.least <= 2.0**-14 and factors.most >= 2):
-        assert not any(v.refusals for v in verdicts)
-    if any(not v.refusals for v in verdicts):
+        assert not any(v.refusals for v in judged)
+    if any(not v.refusals for v in judged):
         executable = qmlir.compile(quantized, target=device)
         assert all(np.array_equal(executable(x), y) for x, y in zip(images(3), found, strict=True))
 
@@ -142,11 +142,11 @@ def test_a_device_with_default_keys_computes_it_all(rule: tuple[str, str]) -> No
     data["quant"] = {"types": ["i8"], "scale": rule[0], "round": rule[1], "granularity": "channel"}
     device, module = Device.model_validate(data), network()
     quantized = qmlir.quantize(module, qmlir.profile(module, images(6)), target=device)
-    verdicts = judge(quantized, device)
+    judged = judge(quantized, device)
     if rule[1] == "tfl-double":  # rounds twice: a factor below 1/2 has no shorter multiplier with the same results
-        assert all("products are shifted" in str(v) for v in verdicts if v.refusals)
+        assert all("products are shifted" in str(v) for v in judged if v.refusals)
     else:
-        assert not any(v.refusals for v in verdicts)
+        assert not any(v.refusals for v in judged)
 
 
 def test_the_check_states_the_factors(capsys: pytest.CaptureFixture[str]) -> None:

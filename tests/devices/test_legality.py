@@ -39,24 +39,24 @@ def network() -> ModuleOp:
 
 @pytest.mark.parametrize("name", shipped_devices())
 def test_a_float_network(name: str) -> None:
-    verdicts = judge(network(), name)
-    macs = {v.operation: v.macs for v in verdicts if v.macs}
+    judged = judge(network(), name)
+    macs = {v.operation: v.macs for v in judged if v.macs}
     assert macs == {
         "qint.conv2d": 64 * 16 * 36,
         "qint.depthwise_conv2d": 64 * 16 * 9,
         "qint.fully_connected": 10 * 1024,
     }
-    refused = {v.operation: v.refusals for v in verdicts if v.refusals}
+    refused = {v.operation: v.refusals for v in judged if v.refusals}
     if name != "vta":
         assert refused == {}
-        assert share_on_device(verdicts) == 1
+        assert share_on_device(judged) == 1
         return
     assert refused["qint.depthwise_conv2d"] == ("vta has no depthwise (ops.depthwise)",)
     with_it = "qint.depthwise_conv2d, with which it runs, stays on the host: vta has no depthwise (ops.depthwise)"
-    assert (with_it,) in [v.refusals for v in verdicts if v.operation == "qint.requantize"]
+    assert (with_it,) in [v.refusals for v in judged if v.operation == "qint.requantize"]
     (crossings,) = refused["qint.conv2d"]  # so small a convolution beside an operation of the host
-    assert crossings.startswith("its crossings would cost")
-    assert share_on_device(verdicts) == macs["qint.fully_connected"] / sum(macs.values())
+    assert crossings.startswith("its boundary transfers would cost")
+    assert share_on_device(judged) == macs["qint.fully_connected"] / sum(macs.values())
 
 
 def test_a_network_stays_as_it_was() -> None:
@@ -70,8 +70,8 @@ def test_an_asymmetric_network_on_a_device_without_zero_points() -> None:
     module = network()
     data = [np.random.default_rng(0).standard_normal((1, 8, 8, 4)).astype(np.float32) + 1]
     quantized = qmlir.quantize(module, qmlir.profile(module, data), schema="asymmetric")
-    verdicts = judge(quantized, load_device("gemmini"))
-    reasons = {v.operation: v.refusals for v in verdicts}
+    judged = judge(quantized, load_device("gemmini"))
+    reasons = {v.operation: v.refusals for v in judged}
     assert any("zero points are 0" in r for r in reasons["qint.conv2d"])
     assert not any(v.refusals for v in judge(quantized, load_device("ethos-u55-like")))
 
@@ -86,8 +86,8 @@ func.func @main(%x: tensor<1x8x8x4xf32>, %y: tensor<1x8x8x4xf32>) -> tensor<1x8x
 
 @pytest.mark.parametrize("name", shipped_devices())
 def test_a_sum_is_one_in_integers_however_the_device_changes_scales(name: str) -> None:
-    verdicts = judge(parse_text(make_context(), SUM, "sum"), name)
-    assert [(v.operation, v.refusals) for v in verdicts] == [("qint.add", ())]
+    judged = judge(parse_text(make_context(), SUM, "sum"), name)
+    assert [(v.operation, v.refusals) for v in judged] == [("qint.add", ())]
 
 
 def empty_slice(*shape: int) -> str:
@@ -110,8 +110,8 @@ func.func @main(%x: {whole}) -> ({whole}, {none}) {{
 @pytest.mark.parametrize("name", shipped_devices())
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (1, 4, 3, 2), (2, 2, 3, 1, 4)])
 def test_what_has_no_elements_stays_on_the_host(name: str, shape: tuple[int, ...]) -> None:
-    verdicts = judge(parse_text(make_context(), empty_slice(*shape), "empty"), name)
-    assert {v.refusals for v in verdicts if v.operation in ("nn.slice", "nn.transpose")} == {("tensors have elements",)}
+    judged = judge(parse_text(make_context(), empty_slice(*shape), "empty"), name)
+    assert {v.refusals for v in judged if v.operation in ("nn.slice", "nn.transpose")} == {("tensors have elements",)}
 
 
 PRODUCT = """

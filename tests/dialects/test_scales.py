@@ -15,7 +15,7 @@ from xdsl.utils.test_value import create_ssa_value
 
 import qmlir
 from qmlir.backends.reference import Reference
-from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function, to_integers
+from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects.qint import GlobalSumPoolOp, RequantizeOp
 from qmlir.dialects.qmlir import PowerOfTwoAttr, PowerOfTwoScales, promises_powers_of_two, wrong_scale
 from qmlir.dialects.quant.foreign import SubChannelType
@@ -23,6 +23,7 @@ from qmlir.dialects.quant.types import ScaledType, UniformType
 from qmlir.errors import PipelineError
 from qmlir.ir.source import SourceError
 from qmlir.ir.verify import SCALES, verify
+from qmlir.stages import TO_INTEGERS, to_llvm, to_loops, to_plan
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import parsed, quantized, quantized_values, uniform
 
@@ -188,5 +189,5 @@ def test_it_goes_down_with_the_function() -> None:
 def test_nothing_of_it_is_left_in_the_llvm_dialect() -> None:
     module = quantized(parsed(TEXT), schema=SCHEMA)
     module.attributes[SCALES] = PowerOfTwoAttr()
-    lowered = Pipeline(*TO_INTEGERS, *TO_LOOPS, *TO_LLVM)(module)
+    lowered = Pipeline(*TO_INTEGERS, *to_loops(), *to_plan(), *to_llvm())(module)
     assert all(SCALES not in op.attributes for op in lowered.walk())

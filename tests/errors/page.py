@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import qmlir
 from qmlir.errors import QmlirError
-from qmlir.files import write_whole
 from qmlir.policies.ledger import CODES, REMEDIES
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 
 FILE = ROOT / "docs" / "errors.md"

@@ -31,7 +31,7 @@ import onnx
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import qmlir
-from qmlir.compiler import OBSERVE, main_function, to_integers
+from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import QuantizeCastOp
@@ -42,6 +42,7 @@ from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.observers import by_tensor, observed_keys, observed_shapes, observers
 from tests.backends.onnx.stepwise import FloatErrors, compare
 from tests.backends.tflite.runtime import LiteRT, computes_in_floats
@@ -285,7 +286,7 @@ class Checks:
         shown = self.folder / "shown.onnx"
         steps = compare(module, shown, self.feeds, format, FloatErrors(NOISE, TINY))
         # onnx-integer is exact between integers; onnxruntime computes float parts in f32, which rounds otherwise.
-        # Functions of 16 bits lie on lines between knots, up to 1.5 steps from the number that is rounded there.
+        # Functions of 16 bits lie on lines between breakpoints, up to 1.5 steps from the number that is rounded there.
         lines = any(isinstance(op, qint.InterpolatedLookupOp) for op in to_integers(module).walk())
         if steps.most > (0 if format == "onnx-integer" and not has_float_parts(module) else 1 + lines):
             self.find(check, "steps", f"{steps}")

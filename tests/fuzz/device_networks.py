@@ -28,7 +28,7 @@ from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.backends.reference import trace
-from qmlir.compiler import OBSERVE, main_function
+from qmlir.compiler import main_function
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import bound
@@ -36,6 +36,7 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.names import NAME, NameAttr
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.observers import InsertObserversPass
 
 Array = npt.NDArray[Any]

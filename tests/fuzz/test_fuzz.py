@@ -292,7 +292,7 @@ def test_results_of_which_some_elements_count_are_compared(monkeypatch: pytest.M
 
 @pytest.mark.filterwarnings("ignore")
 def test_what_the_c_library_decides_is_no_finding() -> None:
-    """A knot of a gelu's table that depends on how erfcf rounds; also of the file that is written again."""
+    """A breakpoint of a gelu's table that depends on how erfcf rounds; also of the file that is written again."""
     x = np.arange(-10240, -9728).astype(np.int16)[None]
     scales = {"x": 3.488693982944824e-05, "y": 2.5336703401990235e-05}
     tensors = tuple(T(name, x.shape, np.int16, scale=[scale], zero=[0]) for name, scale in scales.items())

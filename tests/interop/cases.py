@@ -1,4 +1,4 @@
-"""What the ways out are tried on: every sample of tests/ops as a network of its own, casts, and whole networks."""
+"""What exports to upstream dialects are tried on: each sample of tests/ops as a network, casts, whole networks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

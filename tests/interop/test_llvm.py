@@ -11,10 +11,11 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.backends.cpu import host_features
 from qmlir.backends.reference import evaluate
-from qmlir.compiler import SIMPLIFY, TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.loops import CACHE_LINE, RUN_SHARES, arena_size_symbol, weights_symbol
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.stages import SIMPLIFY, TO_INTEGERS, to_llvm, to_loops, to_plan
 from tests.conftest import ROOT, THOROUGH, crossed
 from tests.interop.cases import sample_case
 from tests.interop.upstream import Array, assert_same_bits, iree_opt, llvm_ir, mlir_opt
@@ -24,9 +25,9 @@ from tests.ops.test_lowerings import NOT_RUN
 
 def llvm_level(module: ModuleOp, features: str = "", threads: int = 1) -> ModuleOp:
     """A network in the llvm dialect; for several threads, they share every loop."""
-    share, *plan, to_llvm = TO_LLVM
-    shared, machine = (share, {"threads": threads, "least_work": 1}), (to_llvm, {"features": features})
-    return Pipeline(*TO_INTEGERS, *TO_LOOPS, shared, *plan, machine)(module)
+    _, *plan = to_plan()
+    shared = ("share-items", {"threads": threads, "least_work": 1})
+    return Pipeline(*TO_INTEGERS, *to_loops(), shared, *plan, *to_llvm(features))(module)
 
 
 MARK = "// -----"

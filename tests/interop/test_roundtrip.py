@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, Signedness
 from xdsl.ir import Block, Region
 
 import qmlir
-from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.stages import TO_INTEGERS, to_llvm, to_loops, to_plan
 from tests.conftest import ROOT, THOROUGH
 from tests.interop.upstream import iree_opt, mlir_opt
 from tests.models.networks import NETWORKS, Find, split
@@ -80,10 +81,10 @@ def test_quantized_modules(module: ModuleOp) -> None:
 LEVELS = {
     "quantized": (),
     "integers": TO_INTEGERS,
-    "loops": (*TO_INTEGERS, *TO_LOOPS),
-    "planned": (*TO_INTEGERS, *TO_LOOPS, "plan-memory"),
+    "loops": (*TO_INTEGERS, *to_loops()),
+    "planned": (*TO_INTEGERS, *to_loops(), "plan-memory"),
     "linalg": (*TO_INTEGERS, "qint-to-linalg"),
-    "llvm": (*TO_INTEGERS, *TO_LOOPS, *TO_LLVM),
+    "llvm": (*TO_INTEGERS, *to_loops(), *to_plan(), *to_llvm()),
 }
 """Level → the passes to it from a quantized network. Operations of ours pass mlir-opt as unregistered ones."""
 
@@ -150,10 +151,10 @@ def test_levels_of_digits() -> None:
     check_levels(*digits())
 
 
-@pytest.mark.parametrize("way_out", ["qint-to-linalg", "qint-to-tosa"])
-def test_a_younger_tool(way_out: str) -> None:
+@pytest.mark.parametrize("edge", ["qint-to-linalg", "qint-to-tosa"])
+def test_a_younger_tool(edge: str) -> None:
     """TOSA 1.0 and what else changed since LLVM 19; weights as digits and as resources."""
-    module = Pipeline(*TO_INTEGERS, way_out)(digits()[1])
+    module = Pipeline(*TO_INTEGERS, edge)(digits()[1])
     for mode in (WeightsMode.INLINE, WeightsMode.RESOURCE):
         text = module_text(module, mode)
         assert ("dialect_resources" in text) == (mode is WeightsMode.RESOURCE)

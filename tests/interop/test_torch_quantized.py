@@ -55,7 +55,7 @@ def data_types(module: Any) -> list[UniformType]:
 
 def floats_of(module: Any) -> dict[str, str]:
     """Each operation that stays float, with its reason code."""
-    qmlir.compiler.Pipeline(*qmlir.compiler.IMPORTED).apply(module, qmlir.compiler.make_context())
+    qmlir.compiler.Pipeline(*qmlir.stages.IMPORTED).apply(module, qmlir.compiler.make_context())
     return {e.operation: e.code for e in qmlir.decisions(module) if e.outcome == "float"}
 
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.analysis.placement import judge
 from qmlir.backends.npu.accesses import accesses
-from qmlir.compiler import TO_INTEGERS, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.devices.description import Memory
 from qmlir.devices.least import least_commands
@@ -25,6 +25,7 @@ from qmlir.isa.commands import COMMANDS, Arithmetic, Convolve, Fill, Init, Opera
 from qmlir.isa.encoding import ADDRESS_BITS, WORD, Command, Place, Signed, StreamError, Wait, field_kinds
 from qmlir.isa.limits import LIMITS, MOST_TAPS, broken
 from qmlir.lowering.qint_to_npu.partition import on_the_host
+from qmlir.stages import TO_INTEGERS
 from tests.fuzz.device_networks import network as random_network
 from tests.fuzz.devices import options_for
 from tests.ops.samples import SAMPLES
@@ -185,7 +186,7 @@ def test_the_smallest_tile_fits_or_the_host_computes(name: str, kind: str, windo
     device = lifted(name, share)
     (rows, columns) = window
     module = windowed(kind, window, (rows + 1, columns, 1), device.quant.contract)
-    refused = {verdict.operation: verdict.refusals for verdict in judge(module, device) if verdict.refusals}
+    refused = {each.operation: each.refusals for each in judge(module, device) if each.refusals}
     first = next(iter(refused.values()))[0]
     assert "the smallest tile must fit the memories, got" in first
     executable = qmlir.compile(module, target=device)

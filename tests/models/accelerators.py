@@ -20,7 +20,7 @@ import qmlir
 from qmlir.backends.simulated import serial as one_by_one
 from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.legality import verdicts
+from qmlir.devices.legality import legality_of
 from qmlir.errors import QmlirError
 from tests.backends.npu.accounts import mistakes
 from tests.conftest import ROOT
@@ -123,7 +123,7 @@ def prepare(name: str, find: Find) -> Prepared:
 def measure(prepared: Prepared, device: str, precision: str, inputs: int) -> Row:
     """Compiles a network for a device and compares what the simulator makes of some inputs with the reference."""
     quantized = qmlir.quantize(prepared.module, prepared.profile, target=device, precision=precision)
-    judged = verdicts(to_integers(quantized), load_device(device))
+    judged = legality_of(to_integers(quantized), load_device(device))
     started = time.perf_counter()
     executable = qmlir.compile(quantized, target=device)
     seconds = time.perf_counter() - started

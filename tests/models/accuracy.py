@@ -25,7 +25,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, Split, logits, score, split, sqnr
 

@@ -33,9 +33,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.cli import main
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.errors import QmlirError
 from qmlir.ir.signature import TensorSpec, main_function, signature_of
+from qmlir.stages import IMPORTED
 from tests.conftest import ROOT
 from tests.models.networks import NETWORKS, split
 from tests.models.redrawn import redrawn

@@ -14,7 +14,7 @@ from typing import Any
 from qmlir.analysis.explore import Workload, explore
 from qmlir.analysis.explore.result import Explored
 from qmlir.errors import QmlirWarning
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 from tests.models.tuning import network
 

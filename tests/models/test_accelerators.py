@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.compiler import TO_COMMANDS, TO_LAYERS, to_integers
+from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.legality import verdicts
+from qmlir.devices.legality import legality_of
 from qmlir.devices.module import filled_of
+from qmlir.stages import TO_COMMANDS, to_layers
 from tests.conftest import ROOT
 from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 
@@ -50,8 +51,7 @@ def test_tensors_take_no_more_bytes_than_live_at_once(
 ) -> None:
     given = prepared(network)
     module = to_integers(qmlir.quantize(given.module, given.profile, target=device), device)
-    to_npu, fuse = TO_LAYERS
-    placed = qmlir.Pipeline((to_npu, {"device": device}), fuse, *TO_COMMANDS[:-1])(module)
+    placed = qmlir.Pipeline(*to_layers(device), *TO_COMMANDS[:-1])(module)
     filled = filled_of(placed)
     assert filled
     for memory in filled.values():
@@ -89,5 +89,5 @@ def test_a_network_that_came_in_integers(shared: Callable[[str], Path], name: st
         x = rng.integers(limits.min, limits.max, spec.shape, spec.dtype, endpoint=True)
         assert [y.tobytes() for y in executable.run(x)] == [y.tobytes() for y in reference.run(x)]
     assert executable.report is not None
-    products = sum(v.macs for v in verdicts(to_integers(module, ETHOS), load_device(ETHOS)))
+    products = sum(v.macs for v in legality_of(to_integers(module, ETHOS), load_device(ETHOS)))
     assert executable.report.products >= 0.99 * products

@@ -14,8 +14,9 @@ import pytest
 
 import qmlir
 from qmlir.backends.cpu import Executable
-from qmlir.compiler import IMPORTED, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.nn.quantizable import uniform
+from qmlir.stages import IMPORTED
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 from tests.frontends.tflite.trained import Difference
 from tests.models.networks import Array, sqnr

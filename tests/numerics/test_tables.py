@@ -12,29 +12,31 @@ from qmlir.numerics import tables
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_interpolation_is_the_line_between_knots(seed: int) -> None:
+def test_interpolation_is_the_line_between_breakpoints(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    table = rng.integers(-32768, 32768, tables.KNOTS).astype(np.int16)
+    table = rng.integers(-32768, 32768, tables.BREAKPOINTS).astype(np.int16)
     x = np.concatenate([rng.integers(-32768, 32768, 50), [-32768, 32767]]).astype(np.int16)
     expected: list[int] = []
     for q in x.tolist():
-        knot, offset = divmod(q + 32768, 128)
-        line = int(table[knot]) + Fraction(int(table[knot + 1]) - int(table[knot])) * Fraction(offset, 128)
+        breakpoint, offset = divmod(q + 32768, 128)
+        line = int(table[breakpoint]) + Fraction(int(table[breakpoint + 1]) - int(table[breakpoint])) * Fraction(
+            offset, 128
+        )
         expected.append(math.floor(line + Fraction(1, 2)))
     got = tables.interpolated(table, x)
     assert got.dtype == np.int16
     assert got.tolist() == expected
 
 
-def test_knots_of_a_line_give_it_back() -> None:
-    """The last knot of all, 2^15, is one more than a table holds."""
+def test_breakpoints_of_a_line_give_it_back() -> None:
+    """The last breakpoint of all, 2^15, is one more than a table holds."""
     exact = np.arange(-32768, 32768)
     got = tables.interpolated(tables.interpolation_table(exact), exact)
     np.testing.assert_array_equal(got[:-63], exact[:-63])
     np.testing.assert_array_equal(got[-63:], exact[-63:] - 1)
 
 
-def test_moved_knots_halve_the_error_of_a_curve() -> None:
+def test_moved_breakpoints_halve_the_error_of_a_curve() -> None:
     """A parabola of 30 steps of sagitta in a segment."""
     x = np.arange(-32768, 32768)
     exact = np.clip(x**2 * 30 // 64**2 - 30000, -32768, 32767)

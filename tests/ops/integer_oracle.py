@@ -305,11 +305,11 @@ def newton_share(e: int, terms: Sequence[int], bits: int) -> int:
 
 
 def interpolated_share(e: int, total: int, inverse: Array) -> int:
-    """e / total in steps of 2^−15: 1 / (1 + x) on the line between two of its knots, for total = 2^k · (1 + x)."""
+    """e / total in steps of 2^−15: 1 / (1 + x) on the line between two breakpoints, for total = 2^k · (1 + x)."""
     k = total.bit_length() - 1
     x = min(half_up(Fraction(total, 1 << k) * (1 << 16)) - (1 << 16), (1 << 16) - 1)
-    knot, inside = divmod(x, 1 << 7)
-    low, high = at(inverse, knot), at(inverse, knot + 1)
+    breakpoint, inside = divmod(x, 1 << 7)
+    low, high = at(inverse, breakpoint), at(inverse, breakpoint + 1)
     return half_up(Fraction(e * (low + half_up(Fraction((high - low) * inside, 1 << 7))), 1 << k))
 
 
@@ -424,18 +424,22 @@ def rms_norm(op: qint.RMSNormOp, x: Array) -> Result:
 
 def local_response_normalization(op: qint.LocalResponseNormalizationOp, x: Array) -> Result:
     bits, bias, scale = op.bits.value.data, op.bias.value.data, Fraction(2) ** op.fraction.value.data
-    knots, multipliers, shifts = ([int(each) for each in t.array] for t in (op.knots, op.multipliers, op.shifts))
-    segments, result = len(knots) - 1, dict[Index, int]()
+    breakpoints, multipliers, shifts = (
+        [int(each) for each in t.array] for t in (op.breakpoints, op.multipliers, op.shifts)
+    )
+    segments, result = len(breakpoints) - 1, dict[Index, int]()
     for *pixel, c in indexes(x.shape):
         first, end = max(0, c - op.before.value.data), min(c + op.after.value.data + 1, x.shape[-1])
         d = {k: at(x, *pixel, k) - op.input_zero_point.value.data for k in range(first, end)}
         w = max(math.floor(sum(each * each for each in d.values()) * scale) + bias, 1)
         zeros = bits - w.bit_length()
         above = Fraction(w << zeros, 1 << bits - 1) - 1  # m − 1
-        knot = math.floor(above * segments)
-        places = 1 << min(bits - segments.bit_length(), 20)  # between two knots
-        inside = math.floor((above * segments - knot) * places)
-        line = knots[knot] + half_up(Fraction((knots[knot + 1] - knots[knot]) * inside, places))
+        breakpoint = math.floor(above * segments)
+        places = 1 << min(bits - segments.bit_length(), 20)  # between two breakpoints
+        inside = math.floor((above * segments - breakpoint) * places)
+        line = breakpoints[breakpoint] + half_up(
+            Fraction((breakpoints[breakpoint + 1] - breakpoints[breakpoint]) * inside, places)
+        )
         factor = high(line, multipliers[zeros])
         result[*pixel, c] = clamped(half_up(Fraction(d[c] * factor, 1 << shifts[zeros])), op)
     return result
@@ -474,11 +478,13 @@ def pair_lookup(op: qint.PairLookupOp, lhs: Array, rhs: Array) -> Result:
 
 
 def interpolated_lookup(op: qint.InterpolatedLookupOp, x: Array) -> Result:
-    knots = [int(knot) for knot in op.table.array]
+    breakpoints = [int(breakpoint) for breakpoint in op.table.array]
     result: Result = {}
     for index in indexes(x.shape):
-        knot, offset = divmod(at(x, *index) + 32768, 128)
-        result[index] = knots[knot] + half_up(Fraction((knots[knot + 1] - knots[knot]) * offset, 128))
+        breakpoint, offset = divmod(at(x, *index) + 32768, 128)
+        result[index] = breakpoints[breakpoint] + half_up(
+            Fraction((breakpoints[breakpoint + 1] - breakpoints[breakpoint]) * offset, 128)
+        )
     return result
 
 

@@ -49,7 +49,7 @@ from tests.ops.sample import (
 __all__ = ["NN_SAMPLES", "OPERATIONS", "QINT_SAMPLES", "SAMPLES", "Array", "Operand", "Sample"]
 
 LONG_TABLE = weights([q * q % 65521 - 32768 for q in range(-32768, 32768)], np.int16)
-KNOTS = weights([max(-32768, min(32767, (i - 200) * (i - 200) * (i - 300) // 300)) for i in range(513)], np.int16)
+BREAKPOINTS = weights([max(-32768, min(32767, (i - 200) * (i - 200) * (i - 300) // 300)) for i in range(513)], np.int16)
 SQUARES = weights([min(127, (q // 8) ** 2 - 128) for q in range(-128, 128)], np.int8)
 WIDE_TABLE = weights([q**3 for q in range(-128, 128)], np.int32)
 COUNT_PAD: dict[str, Attribute | None] = {"count_include_pad": BoolAttr.from_bool(True)}
@@ -418,7 +418,7 @@ QINT_SAMPLES = (
     Sample(qint.LookupOp, "i8", (i(8, 3, 40),), {"table": SQUARES}),
     Sample(qint.LookupOp, "i32", (i(8, 7),), {"table": WIDE_TABLE}),
     Sample(qint.LookupOp, "i16", (i(16, 3, 50),), {"table": LONG_TABLE}),
-    Sample(qint.InterpolatedLookupOp, "curve", (i(16, 3, 120),), {"table": KNOTS}),
+    Sample(qint.InterpolatedLookupOp, "curve", (i(16, 3, 120),), {"table": BREAKPOINTS}),
     Sample(qint.LookupOp, "i16 to i8", (i(16, 50),), {"table": WeightsAttr((LONG_TABLE.array >> 8).astype(np.int8))}),
     *samples_movement.QINT_SAMPLES,
     *samples_normalization.QINT_SAMPLES,

@@ -80,10 +80,10 @@ def power(
     before: int, after: int, bits: int, fraction: int, bias: int, beta: float, segments: int, zero_point: int = 0
 ) -> Properties:
     """The tables of qint.local_response_normalization, for a base in steps of 2^(1 − bits)."""
-    knots = (1 + np.arange(segments + 1) / segments) ** -beta
+    breakpoints = (1 + np.arange(segments + 1) / segments) ** -beta
     gains = beta * np.arange(bits)
     return {
-        "knots": weights(np.rint(knots / knots.max() * 2.0**30), np.int32),
+        "breakpoints": weights(np.rint(breakpoints / breakpoints.max() * 2.0**30), np.int32),
         "multipliers": weights(np.minimum(np.rint(2.0 ** (30 + gains % 1)), (1 << 31) - 1), np.int32),
         "shifts": weights(np.clip(29 - np.floor(gains), 2, 62), np.int32),
         "before": IntegerAttr(before, i64),

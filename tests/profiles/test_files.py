@@ -12,7 +12,7 @@ from qmlir.errors import FileError, ProfileError
 from qmlir.numerics.histograms import Moments
 from qmlir.profiles.files import glow_name, redistributed, save_glow
 from qmlir.profiles.profile import Profile, TensorProfile
-from qmlir.yaml_files import read_yaml
+from qmlir.running.yaml_files import read_yaml
 
 Array = npt.NDArray[Any]
 

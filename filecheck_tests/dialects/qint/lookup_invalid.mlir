@@ -34,7 +34,7 @@ func.func @q1(%x: tensor<2xi8>) {
 
 // -----
 
-func.func @l1_knots(%x: tensor<2xi16>) {
+func.func @l1_breakpoints(%x: tensor<2xi16>) {
   // expected-error@+1 {{'qint.interpolated_lookup' needs i16 data and 513 entries of i16, got i16 and tensor<3xi16>}}
   %0 = qint.interpolated_lookup %x, <tensor<3xi16>, [1, 2, 3]> : tensor<2xi16> -> tensor<2xi16>
   func.return

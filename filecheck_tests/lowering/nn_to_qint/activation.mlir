@@ -55,7 +55,7 @@ func.func @tables(%x: tensor<4x!a>) -> tensor<4x!t> {
 
 // -----
 
-// Of 16 bits a table has 513 knots, or, where lines between them are more than a step off, all 65,536 results; all, too,
+// Of 16 bits a table has 513 breakpoints, or, where lines between them are more than a step off, all 65,536 results; all, too,
 // where the result has 8 bits.
 !x = !quant.uniform<i16:f32, 0.001>
 !s = !quant.uniform<i16:f32, 3.0517578125e-05>
@@ -74,15 +74,15 @@ func.func @tables_of_16_bits(%x: tensor<4x!x>) -> (tensor<4x!x>, tensor<4x!s>, t
 
 // -----
 
-// No multiplier for such scales, no table for 32 bits: an island.
+// No multiplier for such scales, no table for 32 bits: a fallback.
 !w = !quant.uniform<i32:f32, 0.001>
 !a = !quant.uniform<i8:f32, 1.0e-10>
 !b = !quant.uniform<i8:f32, 1.0e+10>
 
-// CHECK-LABEL: func.func @islands
+// CHECK-LABEL: func.func @fallbacks
 // CHECK: nn.sigmoid %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<4xf32>
 // CHECK: nn.relu %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 1e+20 apart, which no 32-bit multiplier bridges">{{.*}} : tensor<4xf32>
-func.func @islands(%x: tensor<4x!w>, %y: tensor<4x!b>) -> (tensor<4x!w>, tensor<4x!a>) {
+func.func @fallbacks(%x: tensor<4x!w>, %y: tensor<4x!b>) -> (tensor<4x!w>, tensor<4x!a>) {
   %0 = nn.sigmoid %x : tensor<4x!w> -> tensor<4x!w>
   %1 = nn.relu %y : tensor<4x!b> -> tensor<4x!a>
   func.return %0, %1 : tensor<4x!w>, tensor<4x!a>
@@ -125,7 +125,7 @@ func.func @wide(%x: tensor<4x!h>, %y: tensor<4x!z>) -> (tensor<4x!w>, tensor<4x!
 
 // -----
 
-// LiteRT interpolates some functions of 16 bits between 513 knots, wherever they lie, and has sigmoid as integers.
+// LiteRT interpolates some functions of 16 bits between 513 breakpoints, wherever they lie, and has sigmoid as integers.
 !h = !quant.uniform<i16:f32, 0.001>
 !e = !quant.uniform<i16:f32, 0.01>
 !s = !quant.uniform<i16:f32, 3.0517578125e-05>

@@ -62,18 +62,18 @@ func.func @no_wide(%a: tensor<4x!a>, %p: tensor<4x!p>, %s: tensor<4x!s>, %z: ten
 
 // -----
 
-// Scales for each channel, storage of 32 bits, scales too far apart: islands.
+// Scales for each channel, storage of 32 bits, scales too far apart: fallbacks.
 !c = !quant.uniform<i8:f32:0, {0.5,0.25}>
 !u = !quant.uniform<i32:f32, 0.5>
 !big = !quant.uniform<i8:f32, 1.0e+12>
 !a = !quant.uniform<i8:f32, 0.5>
 
-// CHECK-LABEL: func.func @islands
+// CHECK-LABEL: func.func @fallbacks
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "target", "activations with a scale for each channel have no integer form">{{.*}} : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
 // CHECK: nn.mul %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">
 // CHECK: nn.add %{{.*}}#qmlir.decision<float, "factor", "its scales are a factor of 2e+12 apart, which no 32-bit multiplier bridges">
 // CHECK-NOT: qint.
-func.func @islands(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (tensor<2x!c>, tensor<2x!u>, tensor<2x!a>) {
+func.func @fallbacks(%c: tensor<2x!c>, %u: tensor<2x!u>, %b: tensor<2x!big>) -> (tensor<2x!c>, tensor<2x!u>, tensor<2x!a>) {
   %0 = nn.add %c, %c : tensor<2x!c>, tensor<2x!c> -> tensor<2x!c>
   %1 = nn.mul %u, %u : tensor<2x!u>, tensor<2x!u> -> tensor<2x!u>
   %2 = nn.add %b, %b : tensor<2x!big>, tensor<2x!big> -> tensor<2x!a>
@@ -170,7 +170,7 @@ func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
 // -----
 
 // A maximum of one type is that of its integers; of two scales, slopes given by a tensor, squared differences and quotients, a table of all pairs of
-// bytes; of 16 bits and two scales an island.
+// bytes; of 16 bits and two scales a fallback.
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25>
 !w = !quant.uniform<i16:f32, 0.5>

@@ -25,8 +25,8 @@ func.func @boundary(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x!a>, tensor<4
 !a = !quant.uniform<i8:f32, 0.5:3>
 !s = !quant.uniform<i8:f32, 3.90625e-03:-128>
 
-// An island: a normalization on quantized types is computed in f32 between casts, and says why.
-// CHECK-LABEL: func.func @island
+// A fallback: a normalization on quantized types is computed in f32 between casts, and says why.
+// CHECK-LABEL: func.func @fallback
 // CHECK: %[[R:.*]] = qint.requantize
 // CHECK-NEXT: %[[S:.*]] = quant.scast %[[R]]
 // CHECK-NEXT: %[[F:.*]] = quant.dcast %[[S]]
@@ -34,7 +34,7 @@ func.func @boundary(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x!a>, tensor<4
 // CHECK-NEXT: %[[Q:.*]] = quant.qcast %[[M]]
 // CHECK-NEXT: %[[I:.*]] = quant.scast %[[Q]]
 // CHECK-NEXT: nn.reshape %[[I]]
-func.func @island(%x: tensor<1x4x!a>) -> tensor<4x!s> {
+func.func @fallback(%x: tensor<1x4x!a>) -> tensor<4x!s> {
   %0 = nn.relu %x : tensor<1x4x!a> -> tensor<1x4x!a>
   %1 = nn.lp_normalization %0 {axis = 1 : i64, p = 1 : i64, qmlir.name = #qmlir.name<nodes ["prob"]>} : tensor<1x4x!a> -> tensor<1x4x!s>
   %2 = nn.reshape %1 {shape = array<i64: 4>} : tensor<1x4x!s> -> tensor<4x!s>

@@ -39,15 +39,15 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!w>) -> (tensor<2x3x!s>,
 
 // -----
 
-// A result whose steps are larger than 1, or smaller than 2^-19: an island.
+// A result whose steps are larger than 1, or smaller than 2^-19: a fallback.
 !a = !quant.uniform<i8:f32, 0.05:3>
 !s = !quant.uniform<i8:f32, 2.0>
 !t = !quant.uniform<i16:f32, 0.000001>
 
-// CHECK-LABEL: func.func @islands
+// CHECK-LABEL: func.func @fallbacks
 // CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "factor", "its result's scale 2 is not between 2^-19 and 1">
 // CHECK: nn.softmax %{{.*}}#qmlir.decision<float, "factor", "its result's scale 1e-06 is not between 2^-19 and 1">
-func.func @islands(%x: tensor<2x3x!a>) -> (tensor<2x3x!s>, tensor<2x3x!t>) {
+func.func @fallbacks(%x: tensor<2x3x!a>) -> (tensor<2x3x!s>, tensor<2x3x!t>) {
   %0 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!s>
   %1 = nn.softmax %x {axis = 1 : i64} : tensor<2x3x!a> -> tensor<2x3x!t>
   func.return %0, %1 : tensor<2x3x!s>, tensor<2x3x!t>
@@ -100,18 +100,18 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!b>) -> (tensor<2x3x!l>,
 // -----
 
 // Roots of more than 31 bits, and of 16 bits, are those of a root-mean-square normalization. Sums of magnitudes are an
-// island. A logarithm that goes far down has fewer bits behind its point.
+// fallback. A logarithm that goes far down has fewer bits behind its point.
 !a = !quant.uniform<i8:f32, 0.05:3>
 !h = !quant.uniform<i16:f32, 0.05>
 !l = !quant.uniform<i8:f32, 0.5>
 !u = !quant.uniform<i8:f32, 0.0078125>
 
-// CHECK-LABEL: func.func @more_islands
+// CHECK-LABEL: func.func @more_fallbacks
 // CHECK: qint.log_softmax {{.*}}integer_bits = 1 : i32, fraction = 25 : i32
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target", "its division by a sum of magnitudes has no integer form on this target">
 // CHECK: qint.rms_norm %{{.*}} {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 23 : i32, fraction = 30 : i32, epsilon = 0 : i64, input_zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x150000xi8> -> tensor<2x150000xi8>
 // CHECK: qint.rms_norm %{{.*}} {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 23 : i32, fraction = 30 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi16> -> tensor<2x3xi8>
-func.func @more_islands(%x: tensor<2x150000x!a>, %y: tensor<2x3x!h>) -> (tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>) {
+func.func @more_fallbacks(%x: tensor<2x150000x!a>, %y: tensor<2x3x!h>) -> (tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>) {
   %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!l>
   %1 = nn.lp_normalization %x {axis = 1 : i64, p = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>
   %2 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>
@@ -143,7 +143,7 @@ func.func @deviations(%x: tensor<2x4x6x!a>, %y: tensor<2x4x6x!b>, %z: tensor<2x4
 
 // -----
 
-// Islands: sums of squares of 65538 elements of 16 bits, a result's scale that no element needs, an epsilon beyond all
+// Fallbacks: sums of squares of 65538 elements of 16 bits, a result's scale that no element needs, an epsilon beyond all
 // sums.
 !w = !quant.uniform<i16:f32, 0.001>
 !s = !quant.uniform<i8:f32, 0.03125>

@@ -24,7 +24,7 @@ func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
 
 // -----
 
-// Two neighbouring knots and the line between them.
+// Two neighbouring breakpoints and the line between them.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<4x5xi16>) -> tensor<4x5xi16> {
   // CHECK: func.call @qint_interpolated_lookup_0({{.*}}) : (memref<20xi16>, memref<513xi16>, memref<20xi16>, index, index) -> ()

@@ -120,7 +120,7 @@ func.func @named(%x: tensor<1x4x!quant.uniform<u8:f32, 0.5:128>>) -> tensor<1x4x
 
 // Between two calls of the host a region of the device costs a call, and its bytes out and in: more than it saves where
 // it computes little. Of what moves there too, each operation says so; the last region stays.
-func.func @island(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
+func.func @fallback(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
   %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
   %b = qint.requantize %a {qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">, multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
   %c = qint.requantize %b {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
@@ -131,10 +131,10 @@ func.func @island(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
   func.return %e : tensor<1x2xi8>
 }
 // With it two calls of 4 bytes in and out are one: 502 cycles less. No call computes longer than it moves its bytes.
-// CHECK-LABEL: func.func @island
-// CHECK-NEXT: %c = npu.host "qint.requantize" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) costs 502 because "qint.requantize: scales change by the contract shift, got single (quant.round); qint.requantize: its crossings would cost 502 cycles beside the 1 that nmp takes at least; the host takes 0 (fallback); qint.requantize: scales change
+// CHECK-LABEL: func.func @fallback
+// CHECK-NEXT: %c = npu.host "qint.requantize" (%{{.*}} = %x : tensor<1x4xi8>) -> (tensor<1x4xi8>) costs 502 because "qint.requantize: scales change by the contract shift, got single (quant.round); qint.requantize: its boundary transfers would cost 502 cycles beside the 1 that nmp takes at least; the host takes 0 (fallback); qint.requantize: scales change
 // CHECK-NEXT: qint.requantize
-// CHECK-NEXT: qint.requantize {{.*}} "host", "i8 activations; the host computes it: its crossings would cost 502 cycles beside the 1 that nmp takes at least; the host takes 0 (fallback)"
+// CHECK-NEXT: qint.requantize {{.*}} "host", "i8 activations; the host computes it: its boundary transfers would cost 502 cycles beside the 1 that nmp takes at least; the host takes 0 (fallback)"
 // CHECK-NEXT: qint.requantize
 // CHECK-NEXT: npu.yield
 // CHECK-NEXT: }
@@ -158,7 +158,7 @@ func.func @worth_it(%x: tensor<1x64x64x1xi8>) -> tensor<1x60x60x2xi8> {
 // CHECK:      %b = npu.layer
 // CHECK:      npu.host {{.*}} costs 4100 because "qint.requantize: scales change by the contract shift, got single (quant.round); qint.requantize:
 // What follows it costs the last call nothing: computing takes no longer than its bytes.
-// CHECK-SAME: its crossings would cost 0 cycles beside the 900 that nmp takes at least; the host takes 0 (fallback)
+// CHECK-SAME: its boundary transfers would cost 0 cycles beside the 900 that nmp takes at least; the host takes 0 (fallback)
 // CHECK-NOT:  npu.layer
 
 // -----

@@ -5,12 +5,12 @@
 !b = !quant.uniform<i32:f32:0, {0.25,0.125}>
 !y = !quant.uniform<u8:f32, 1.0>
 
-// An island becomes an operation on quantized types; the bias, in steps of s_x·s_w already, is kept as it is.
-// CHECK-LABEL: func.func @island
+// A fallback becomes an operation on quantized types; the bias, in steps of s_x·s_w already, is kept as it is.
+// CHECK-LABEL: func.func @fallback
 // CHECK: %[[B:.*]] = nn.constant <tensor<2xi32>, [1, -2]> : tensor<2x!quant.uniform<i32:f32:0, {2.500000e-01,1.250000e-01}>>
 // CHECK-NEXT: %[[Y:.*]] = nn.fully_connected %x, %{{.*}}, %[[B]] {qmlir.decision = #qmlir.decision<quantized, "integer", "u8 activations, i8 weights per channel">, min = 0.000000e+00 : f32}
 // CHECK-NEXT: func.return %[[Y]]
-func.func @island(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
+func.func @fallback(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
   %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!w>
   %b = nn.constant <tensor<2xi32>, [1, -2]> : tensor<2x!b>
   %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>

@@ -16,14 +16,16 @@ from qmlir.backends.npu.stream import Program, unflattened
 from qmlir.checker.code import Code
 from qmlir.checker.document import certificate_of_file, certificate_of_network
 from qmlir.checker.unproven import RefusedError
-from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of, to_machine_code
+from qmlir.compiler import Pipeline, context_of
 from qmlir.dialects import nn
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.types import UniformType
-from qmlir.files import staged_at
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.locations import place_of
 from qmlir.ir.signature import main_function
+from qmlir.running.files import staged_at
+from qmlir.running.machine_code import to_machine_code
+from qmlir.stages import FOLD_CASTS, TO_INTEGERS
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 from qmlir.transforms.verify_integer_only import BETWEEN, float_operations, refuse
 

@@ -15,20 +15,20 @@ from qmlir.analysis.explore.result import FRONT, Explored, Row, objectives_given
 from qmlir.analysis.explore.sweep import Variant, variants_of
 from qmlir.analysis.kept_results import KeptResults, hash_of, profile_hash, results_folder, samples_hash
 from qmlir.analysis.timing import random_inputs
-from qmlir.arguments import Network, policy_given, profile_given, samples_given
 from qmlir.compiler import loaded, main_function
+from qmlir.compiler import profile as learn
 from qmlir.devices import load_device, text_of
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.errors import OptionError, QmlirError
-from qmlir.executors import Given, Progress, Workers, workers_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
+from qmlir.running.executors import Given, Progress, Workers, workers_of
+from qmlir.running.shards import text_of as network_text
+from qmlir.settings.arguments import Network, policy_given, profile_given, samples_given
 from qmlir.settings.policy import Policy
-from qmlir.sharded import profile as learn
-from qmlir.sharded import text_of as network_text
 
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator

@@ -25,8 +25,8 @@ from qmlir.errors import QmlirError
 from qmlir.ir.interfaces import Array
 from qmlir.isa.commands import encode
 from qmlir.profiles.profile import Profile
+from qmlir.running.shards import network_of
 from qmlir.settings.policy import Policy
-from qmlir.sharded import network_of
 
 
 @dataclass(frozen=True)

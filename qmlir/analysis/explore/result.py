@@ -13,7 +13,7 @@ from qmlir.analysis.front_plot import Axis, Dot, front_svg
 from qmlir.devices import Device
 from qmlir.display import Rows, Table, counted
 from qmlir.errors import OptionError, near_misses
-from qmlir.files import path_of, write_whole
+from qmlir.running.files import path_of, write_whole
 
 
 @dataclass(frozen=True)

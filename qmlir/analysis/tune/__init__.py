@@ -33,17 +33,17 @@ from qmlir.analysis.tune.result import Point as Point
 from qmlir.analysis.tune.result import Tuned as Tuned
 from qmlir.analysis.tune.search import Search
 from qmlir.analysis.tune.trials import FOLDER, Laboratory
-from qmlir.arguments import Network, integer_given, options_given, profile_given, samples_given
 from qmlir.compiler import loaded, main_function
+from qmlir.compiler import profile as learn
 from qmlir.devices import load_device
 from qmlir.errors import OptionError, QmlirError
-from qmlir.executors import Given, workers_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
+from qmlir.running.executors import Given, workers_of
+from qmlir.settings.arguments import Network, integer_given, options_given, profile_given, samples_given
 from qmlir.settings.quant_config import QuantConfig, QuantOptions
-from qmlir.sharded import profile as learn
 
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator

@@ -8,7 +8,7 @@ from qmlir.analysis.output_measure import OutputEffect, decibels
 from qmlir.analysis.own_errors import WEIGHTS
 from qmlir.analysis.tune.assignment import GROUPED, MULTIPLIER, spelled
 from qmlir.numerics.schemas import weight_bits
-from qmlir.yaml_files import Dumper
+from qmlir.running.yaml_files import Dumper
 
 if TYPE_CHECKING:
     from qmlir.analysis.tune.result import Point, Tuned

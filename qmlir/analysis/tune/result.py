@@ -9,7 +9,7 @@ from qmlir.analysis.tune.assignment import Assignment
 from qmlir.analysis.tune.reasons import policy_text
 from qmlir.analysis.tune.trials import Trial
 from qmlir.display import Shown, Table
-from qmlir.files import path_of, write_whole
+from qmlir.running.files import path_of, write_whole
 from qmlir.settings.policy import Policy
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir import cached
 from qmlir.analysis.counts import decided, figures_of
 from qmlir.analysis.kept_results import KeptResults, hash_of, profile_hash, samples_hash
 from qmlir.analysis.output_measure import OutputEffect, OutputMeasure, has_classes, relative_noise
@@ -28,12 +27,13 @@ from qmlir.analysis.tune.layers import layers_of
 from qmlir.analysis.tune.limits import Budget
 from qmlir.compiler import compile, main_function, quantize
 from qmlir.errors import QmlirError
-from qmlir.executors import Workers
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import Int64s
 from qmlir.profiles.profile import Profile
+from qmlir.running import cached
+from qmlir.running.executors import Workers
+from qmlir.running.shards import network_of, text_of
 from qmlir.settings.policy import Policy
-from qmlir.sharded import network_of, text_of
 
 FOLDER = "tune"
 """The folder of results within the folder of compiled networks."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from qmlir.backends.npu.trace import Span, Trace
-from qmlir.files import write_whole
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -30,6 +29,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, mnemonic
+from qmlir.running.files import write_whole
 
 Event = Mapping[str, Any]
 

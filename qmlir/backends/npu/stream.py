@@ -18,10 +18,10 @@ from qmlir.devices import Device
 from qmlir.devices.reading import problems
 from qmlir.devices.waits import Tokens, descriptors, tokens
 from qmlir.errors import FileError, near_misses
-from qmlir.files import replacing, settle
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import MNEMONICS, decode, encode
 from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
+from qmlir.running.files import replacing, settle
 
 # ---------------------------------------------------------------------------------------------------------------
 # The program file: commands, their initial data, and the device for which the program was compiled.

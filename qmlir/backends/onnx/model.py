@@ -13,13 +13,13 @@ from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
 from qmlir.backends.onnx.propagation import keep_float_weights, quantize_moved
 from qmlir.dialects.inputs import InputNotes
 from qmlir.errors import QmlirWarning
-from qmlir.files import write_together
 from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import written as written_states
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.ir.traversal import contributing
 from qmlir.ir.types import is_numpys_own
+from qmlir.running.files import write_together
 
 LARGEST = 2**31 - 2**24
 """The most bytes of constants in a file; protobuf allows 2^31 bytes, and the nodes need a part of them."""

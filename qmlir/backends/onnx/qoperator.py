@@ -38,14 +38,14 @@ from qmlir.policies.runtimes import rounding_of
 #     @computes(nn.AddOp)
 #     def add(op: nn.AddOp, values: StoredValues) -> None: ...
 #
-# A form works on stored integers. It either adds its node, or raises `NoOperator` before it adds anything.
+# A form works on stored integers. It either adds its node, or raises `IntegerFormError` before it adds anything.
 
 
 computes: Forms[StoredValues] = Forms()
 """The table; used as a decorator, it enters a form."""
 
 
-class NoOperator(UnsupportedError):
+class IntegerFormError(UnsupportedError):
     """Raised if no integer operator exists for an operation's types or attributes; it is then written on floats."""
 
     def __init__(self) -> None:
@@ -65,14 +65,14 @@ def _attempted(
         try:
             _require_bytes(op)
             form(op, StoredValues(values))
-        except NoOperator:
+        except IntegerFormError:
             otherwise(op, values)
 
     return write
 
 
 def _require_bytes(op: Operation) -> None:
-    """Raises NoOperator unless data and weights are bytes for f32, and data are per tensor and of one signedness.
+    """Raises IntegerFormError unless data and weights are bytes for f32, and data are per tensor and of one signedness.
 
     Empty tensors have no integer operators: onnxruntime 1.32 crashes on QLinearAdd and QLinearMul of an empty tensor by
     a scalar, and gives 0 or uninitialized memory, not the zero point, for sums without terms. The test of empty tensors
@@ -80,12 +80,12 @@ def _require_bytes(op: Operation) -> None:
     """
     values = data_values(op)
     if ON_FLOATS in op.attributes or any(0 in shape_of(value) for value in values):
-        raise NoOperator
+        raise IntegerFormError
     signs = {_signed_byte(v) for v in values if not is_weight(v, op)}
     if len(signs) != 1 or None in signs or any(_signed_byte(v) is None for v in values):
-        raise NoOperator
+        raise IntegerFormError
     if any(uniform(v).is_per_axis and not is_weight(v, op) for v in values):
-        raise NoOperator
+        raise IntegerFormError
 
 
 def _signed_byte(value: SSAValue) -> bool | None:
@@ -154,17 +154,17 @@ def _factor(
     operator saturates too.
 
     Raises:
-        NoOperator: The factor has several zero points, or is computed and differs from the data in signedness.
+        IntegerFormError: The factor has several zero points, or is computed and differs from the data in signedness.
     """
     element, unsigned = uniform(w), not uniform(op.operands[0]).is_signed
     if len(set(element.zero_points)) != 1:
-        raise NoOperator
+        raise IntegerFormError
     saturates = INTEGER_OPERATOR in op.attributes and rounding_of(op.name, followed_runtime(op), "").pairs
     if element.is_signed != unsigned or saturates:
         return values.real(w, permutation), *scale_and_point(w, values)
     array, moved = constant(w), 128 if unsigned else -128
     if array is None:
-        raise NoOperator
+        raise IntegerFormError
     dtype = np.dtype(np.uint8 if unsigned else np.int8)
     stored = (array.astype(np.int16) + moved).astype(dtype).transpose(permutation)
     scale, _ = scale_and_point(w, values)
@@ -174,16 +174,16 @@ def _factor(
 
 
 def _require_sums(op: WeightedOp | nn.MatMulOp) -> None:
-    """Raises NoOperator unless the sums fit 32 bits, the bias is constant, and the result is not the accumulator.
+    """Raises IntegerFormError unless the sums fit 32 bits, the bias is constant, and the result is not the accumulator.
 
     onnxruntime adds products and a 32-bit bias in 32 bits; larger sums wrap around.
     """
     try:
         fits = op.fits_32_bits()
     except UnsupportedError:
-        raise NoOperator from None
+        raise IntegerFormError from None
     if not fits or op.is_accumulator(op.y):
-        raise NoOperator
+        raise IntegerFormError
 
 
 def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
@@ -216,9 +216,9 @@ def named(op: PointwiseOp, values: StoredValues) -> None:
 
 @computes(nn.AveragePool2DOp)
 def average_pool2d(op: nn.AveragePool2DOp, values: StoredValues) -> None:
-    """Writes QLinearAveragePool; raises NoOperator if the window is dilated."""
+    """Writes QLinearAveragePool; raises IntegerFormError if the window is dilated."""
     if op.dilation_values() != (1, 1):
-        raise NoOperator
+        raise IntegerFormError
     _mean(
         "QLinearAveragePool",
         op,
@@ -262,9 +262,9 @@ def softmax(op: nn.SoftmaxOp, values: StoredValues) -> None:
 
 @computes(nn.ReluOp, nn.ClampOp)
 def clamp(op: nn.ReluOp | nn.ClampOp, values: StoredValues) -> None:
-    """Writes Clip on the stored integers; raises NoOperator if the quantized type changes."""
+    """Writes Clip on the stored integers; raises IntegerFormError if the quantized type changes."""
     if element_of(op.x) != element_of(op.y):
-        raise NoOperator
+        raise IntegerFormError
     graph, order = values.graph, values.order(op.x)
     x = values.real(op.x, order)
     if isinstance(op, nn.ReluOp):
@@ -283,7 +283,7 @@ MOVED = (
 
 
 def _moved(form: Callable[[Any, Values], None]) -> Callable[[Operation, StoredValues], None]:
-    """Returns the writer of a data movement for stored integers, which raises NoOperator if the quantized types differ.
+    """Returns the writer of a data movement for stored integers; IntegerFormError if the quantized types differ.
 
     Args:
         form: The writer for real values; it moves stored integers of one quantized type just as well.
@@ -291,7 +291,7 @@ def _moved(form: Callable[[Any, Values], None]) -> Callable[[Operation, StoredVa
 
     def move(op: Operation, values: StoredValues) -> None:
         if len({uniform(value) for value in data_values(op)}) != 1:
-            raise NoOperator
+            raise IntegerFormError
         form(op, values)
 
     return move

@@ -11,10 +11,10 @@ import tflite  # pyright: ignore[reportMissingTypeStubs]
 from qmlir.backends.forms import Names
 from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
 from qmlir.errors import FileError, UnsupportedError
-from qmlir.files import write_whole
 from qmlir.formats.tflite import options_of
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.ir.traversal import contributing
+from qmlir.running.files import write_whole
 
 schema: Any = tflite
 """The schema's Python bindings, which have no type annotations."""

@@ -26,14 +26,14 @@ from qmlir.cli.embedded.selftest import (
 from qmlir.cli.models import load_simplified, memory_of
 from qmlir.cli.terminal import say
 from qmlir.errors import FileError, OptionError, UnsupportedError
-from qmlir.files import path_of, write_together
+from qmlir.running.files import path_of, write_together
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qmlir.arguments import Network
     from qmlir.backends.cpu.jit import Executable
     from qmlir.backends.cpu.machine import Machine
+    from qmlir.settings.arguments import Network
 
 
 COPIES = ("memcpy", "memmove", "memset")
@@ -104,9 +104,11 @@ def bundle(
     >>> [path.name for path in files][:3]
     ['manifest.json', 'digits.h', 'digits_vectors.h']
     """
-    from qmlir import arguments, compiler
+    from qmlir import compiler
+    from qmlir.backends.cpu.arguments import machine_given
     from qmlir.frontends.opaque import refuse_opaque
     from qmlir.ir.weights import WeightsMode, module_text
+    from qmlir.settings import arguments
 
     folder = path_of(directory, "directory")
     name = None if prefix is None else arguments.text_given("prefix", prefix)
@@ -116,7 +118,7 @@ def bundle(
         arguments.choice_given("api", api, APIS),
         place,
         arguments.flag_given("archive", archive),
-        arguments.machine_given(cpu, features, triple),
+        machine_given(cpu, features, triple),
         arguments.memory_given(memory, 1),
         arguments.flag_given("debug_info", debug_info),
     )
@@ -208,6 +210,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
     from qmlir.dialects.loops import ARENA_BOUND
     from qmlir.ir.signature import signature_of
+    from qmlir.running.machine_code import to_machine_code
     from qmlir.settings.recorded import recorded_quantizer
 
     machine, memory = asked.machine, asked.memory
@@ -217,7 +220,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     entry.sym_name = StringAttr(entry_of(plan.name, plan.api))
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
-    executable = compiler.to_machine_code(lowered, 1, machine, memory=memory, debug_info=asked.debug)
+    executable = to_machine_code(lowered, 1, machine, memory=memory, debug_info=asked.debug)
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)

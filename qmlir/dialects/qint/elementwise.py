@@ -338,7 +338,7 @@ class DivOp(CentredOp, NarrowingOp):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Lookup tables: functions of narrow integers as full tables, or as breakpoints (knots) joined by straight lines.
+# Lookup tables: functions of narrow integers as full tables, or as breakpoints joined by straight lines.
 
 
 @dataclass(frozen=True)
@@ -396,16 +396,16 @@ class LookupOp(TableOp):
         super().verify_()
 
 
-def interpolated_lookup(x: N, knot: Callable[[N], N]) -> N:
+def interpolated_lookup(x: N, breakpoint: Callable[[N], N]) -> N:
     """The formula of `InterpolatedLookupOp`."""
-    return tables.between_knots(x.to(I32) + (1 << 15), lambda at: knot(at).to(I32)).to(I16)
+    return tables.between_breakpoints(x.to(I32) + (1 << 15), lambda at: breakpoint(at).to(I32)).to(I16)
 
 
 @irdl_op_definition
 class InterpolatedLookupOp(TableOp):
     """y = t[k] + ((t[k+1] − t[k])·f + 64 >> 7), where x + 2^15 = 2^7·k + f and f is in [0, 2^7).
 
-    The table t has a breakpoint (knot) at every 128th integer from −2^15 to 2^15; y is linear between breakpoints.
+    The table t has a breakpoint at every 128th integer from −2^15 to 2^15; y is linear between breakpoints.
 
     (L1) x is i16 and the table has 513 entries of i16
     """
@@ -421,9 +421,11 @@ class InterpolatedLookupOp(TableOp):
 
     def verify_(self) -> None:
         table = self.table
-        if element_of(self.x) != i16 or table.array.shape != (tables.KNOTS,) or table.array.dtype != np.int16:  # L1
+        if (
+            element_of(self.x) != i16 or table.array.shape != (tables.BREAKPOINTS,) or table.array.dtype != np.int16
+        ):  # L1
             raise VerifyException(
-                f"'{self.name}' needs i16 data and {tables.KNOTS} entries of i16, "
+                f"'{self.name}' needs i16 data and {tables.BREAKPOINTS} entries of i16, "
                 f"got {element_of(self.x)} and {table.type}"
             )
         super().verify_()

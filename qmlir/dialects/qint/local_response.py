@@ -24,7 +24,7 @@ from qmlir.numerics.power_quotients import (
 )
 
 OFFSET_BITS = 20
-"""The most bits of a place between two knots."""
+"""The most bits of a place between two breakpoints."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LocalResponse:
         return d * d
 
     def __call__(self, x: N, total: N, *tables: Callable[[N], N]) -> N:
-        knots, multipliers, shifts = tables
+        breakpoints, multipliers, shifts = tables
         scaled = total << self.fraction if self.fraction >= 0 else total >> -self.fraction
         w, zeros = (scaled + self.bias).maximum(1), total.same(0)
         for step in (32, 16, 8, 4, 2, 1):
@@ -55,9 +55,9 @@ class LocalResponse:
         offset_bits = min(below, OFFSET_BITS)
         segment = (w >> below) - (1 << self.segment_bits)
         offset = (w >> below - offset_bits) & (1 << offset_bits) - 1
-        knot = knots(segment).to(I64)
-        rise = knots(segment + 1).to(I64) - knot
-        value = knot + (rise * offset + (1 << offset_bits - 1) >> offset_bits)
+        breakpoint = breakpoints(segment).to(I64)
+        rise = breakpoints(segment + 1).to(I64) - breakpoint
+        value = breakpoint + (rise * offset + (1 << offset_bits - 1) >> offset_bits)
         factor, shift = product(value, multipliers(zeros).to(I64)), shifts(zeros).to(I64)
         return self.narrow(centred(x, self.zero_point, I64) * factor + (shift.same(1) << shift - 1) >> shift)
 
@@ -68,21 +68,21 @@ class LocalResponseNormalizationOp(NarrowingOp):
 
     W = D · 2^fraction + bias, D = Σd² over the channels from `before` before to `after` after the element's own, as far
     as they exist. W has up to `bits` bits, of which z are leading zeros; without these it is m · 2^(bits − 1), with m
-    in [1, 2). `knots` holds m^−beta at equidistant m, the largest as 2^30; between two knots lies a line, rounded half
-    up. Its value is multiplied by multipliers[z] · 2^−31, rounded half up. The product with d loses shifts[z] bits,
-    rounded once, half up. With the numbers of numerics/power_quotients.py, the result is at most one step from the
-    correctly rounded one.
+    in [1, 2). `breakpoints` holds m^−beta at equidistant m, the largest as 2^30; between two breakpoints lies a line,
+    rounded half up. Its value is multiplied by multipliers[z] · 2^−31, rounded half up. The product with d loses
+    shifts[z] bits, rounded once, half up. With the numbers of numerics/power_quotients.py, the result is at most one
+    step from the correctly rounded one.
 
     (R1) min ≤ max, and both fit the result's element type
     (P1) x has channels, and 8 or 16 bits; `before` and `after` are not negative
     (P2) W has 31 or 62 bits, and D and W fit them; `fraction` is in [−62, 62], `bias` not negative
-    (P3) there are 2^s + 1 knots of i32 with s in [4, 12], all in [0, 2^30]
+    (P3) there are 2^s + 1 breakpoints of i32 with s in [4, 12], all in [0, 2^30]
     (P4) there are `bits` multipliers in [2^30, 2^31) and shifts in [2, 62], all i32
     """
 
     name = "qint.local_response_normalization"
     x = operand_def(TensorType)
-    knots = prop_def(WeightsAttr)
+    breakpoints = prop_def(WeightsAttr)
     multipliers = prop_def(WeightsAttr)
     shifts = prop_def(WeightsAttr)
     before = prop_def(IntegerAttr.constr(i64))
@@ -92,17 +92,17 @@ class LocalResponseNormalizationOp(NarrowingOp):
     bias = prop_def(IntegerAttr.constr(i64))
     input_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
 
-    assembly_format = "$x `,` $knots `,` $multipliers `,` $shifts attr-dict `:` type($x) `->` type($y)"
+    assembly_format = "$x `,` $breakpoints `,` $multipliers `,` $shifts attr-dict `:` type($x) `->` type($y)"
 
     def formula(self) -> LocalResponse:
         """The operation's arithmetic."""
         fraction, bias, bits = (v.value.data for v in (self.fraction, self.bias, self.bits))
-        segments = (self.knots.array.size - 1).bit_length() - 1
+        segments = (self.breakpoints.array.size - 1).bit_length() - 1
         return LocalResponse(self.input_zero_point.value.data, fraction, bias, bits, segments, self.narrowing())
 
     def tables(self) -> Sequence[Array]:
         """The tables that the formula reads."""
-        return [self.knots.array, self.multipliers.array, self.shifts.array]
+        return [self.breakpoints.array, self.multipliers.array, self.shifts.array]
 
     def neighbours(self) -> tuple[int, int]:
         """The numbers of channels before and after its own that the sum of a channel includes."""
@@ -142,11 +142,13 @@ class LocalResponseNormalizationOp(NarrowingOp):
                 f"'{self.name}' needs sums of at most 31 or 62 bits, got {bits} bits for up to {bound}, "
                 f"with {fraction} fraction bits and a bias of {bias}"
             )
-        knots, multipliers, shifts = self.tables()
+        breakpoints, multipliers, shifts = self.tables()
         sizes = [(1 << s) + 1 for s in range(LEAST_SEGMENTS, MOST_SEGMENTS + 1)]
-        fits = knots.dtype == np.int32 and knots.ndim == 1 and knots.size in sizes
-        if not fits or knots.min() < 0 or knots.max() > 1 << ONE:  # P3
-            raise VerifyException(f"'{self.name}' needs 2^s + 1 knots of i32 in [0, 2^30], got {self.knots.type}")
+        fits = breakpoints.dtype == np.int32 and breakpoints.ndim == 1 and breakpoints.size in sizes
+        if not fits or breakpoints.min() < 0 or breakpoints.max() > 1 << ONE:  # P3
+            raise VerifyException(
+                f"'{self.name}' needs 2^s + 1 breakpoints of i32 in [0, 2^30], got {self.breakpoints.type}"
+            )
         fits = all(table.dtype == np.int32 and table.shape == (bits,) for table in (multipliers, shifts))
         if not fits or multipliers.min() < 1 << ONE or shifts.min() < LEAST_SHIFT or shifts.max() > MOST_SHIFT:  # P4
             raise VerifyException(

@@ -27,7 +27,7 @@ from qmlir.numerics.elementary.gemmlowp import (
     reciprocal_of_sum,
 )
 from qmlir.numerics.elementary.lanes import I32, I64, Lanes, N
-from qmlir.numerics.tables import KNOTS, between_knots
+from qmlir.numerics.tables import BREAKPOINTS, between_breakpoints
 
 FRACTION = 12
 """Number of fraction bits of the property `unit` of `SoftmaxOp`."""
@@ -173,7 +173,7 @@ class Softmax(AxisFormula):
         zeros = leading_zeros(total)
         above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum is 1 + x, with x in steps of 2^-16
         place = above.minimum((1 << 16) - 1)
-        return between_knots(place, lambda at: tables[1](at).to(I64)), 31 - zeros
+        return between_breakpoints(place, lambda at: tables[1](at).to(I64)), 31 - zeros
 
     def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
         e = tables[0](d).to(I64)
@@ -238,8 +238,10 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
                 f"2^16, for interpolated 2^15, got {division} and {unit} · 2^-{FRACTION}"
             )
         inverse = None if self.inverse is None else (self.inverse.array.dtype.name, *self.inverse.array.shape)
-        if inverse != (("int16", KNOTS) if division == "interpolated" else None):  # S5
-            raise VerifyException(f"'{self.name}' needs {KNOTS} entries of i16 where it interpolates, and only there")
+        if inverse != (("int16", BREAKPOINTS) if division == "interpolated" else None):  # S5
+            raise VerifyException(
+                f"'{self.name}' needs {BREAKPOINTS} entries of i16 where it interpolates, and only there"
+            )
         largest = int(self.table.array.max())
         terms = {"exact": largest << FRACTION + 1, "newton": (largest >> SUM_BITS) + 1, "interpolated": largest}
         total = self.split()[1] * terms[division]

@@ -18,10 +18,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, UnsupportedError
-from qmlir.files import note_file
 from qmlir.frontends.caffe2.schema import DTYPES, NET, element_name
 from qmlir.frontends.function import sized
 from qmlir.ir.types import element_type_of
+from qmlir.running.files import note_file
 
 TEXT = (".pbtxt", ".prototxt")
 """Endings of the names of files that hold a net as text; all other files hold it in protobuf's binary form."""

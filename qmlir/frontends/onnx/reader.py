@@ -13,13 +13,13 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.files import OutsideError, inside, note_file, settle
 from qmlir.frontends.onnx.dimensions import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.types import bits_dtype
+from qmlir.running.files import OutsideError, inside, note_file, settle
 
 # ---------------------------------------------------------------------------------------------------------------
 # Converts models of operator sets before 7 to operator set 7, by ONNX's own converter and a correction.

@@ -240,7 +240,7 @@ def _enter(value: SSAValue, block: Block) -> None:
 # ---------------------------------------------------------------------------------------------------------------
 # `nn-to-qint`: lowers nn operations on quantized types to integer operations.
 #
-# Enters: nn on `!quant` types, with float subgraphs (islands) between `quant.dcast` and `quant.qcast`. Leaves: the same
+# Enters: nn on `!quant` types, with float subgraphs between `quant.dcast` and `quant.qcast`. Leaves: the same
 # values as plain integers, computed by qint and by the data movement of nn. `quant.scast` converts between quantized
 # and integer types where the integer part meets a cast or the function's signature. The pass fixes all multipliers,
 # shifts and tables, so its result has exact semantics.
@@ -442,9 +442,9 @@ class _Converter:
             return
         back = QuantizeCastOp(on_floats.results[0], result.type)
         Rewriter.insert_op([on_floats, back], InsertPoint.before(op))
-        self._integers_of_island(result, back)
+        self._integers_of_fallback(result, back)
 
-    def _integers_of_island(self, result: SSAValue, back: QuantizeCastOp) -> None:
+    def _integers_of_fallback(self, result: SSAValue, back: QuantizeCastOp) -> None:
         cast = StorageCastOp(back.result, TensorType(uniform(result).storage_type, shape_of(result)))
         Rewriter.insert_op(cast, InsertPoint.after(back))
         self.integers[result], self.restored[result] = cast.result, back.result

@@ -36,7 +36,7 @@ from qmlir.policies.runtimes import Rounding
 #     float32_away       values in float32, times the reciprocal of the scale, half away from zero: LiteRT
 #     float32_shifted    as float32_away, but the zero point is added before the rounding, half to even: XNNPACK
 #     float32_truncated  values and quotients by the scale in float32, rounded toward zero: LiteRT's square root
-#     interpolated       16 bits: breakpoints (knots) in float32, linear between them: LiteRT; other widths as exact
+#     interpolated       16 bits: breakpoints in float32, linear between them: LiteRT; other widths as exact
 #     fixed_point        in integers, by the contract: functions that LiteRT computes without floats (fixed_point.py)
 #     gemmlowp           in integers of 16 bits: sigmoid and tanh of LiteRT's LSTM, on scales that are powers of two
 #     fixed_point_turned as fixed_point, but a negative factor turns the sign before the rounding: LiteRT, 16 bits
@@ -66,8 +66,8 @@ def between_casts(op: UnaryOp, dequantization: str, quantization: str) -> Array:
     )
 
 
-def knots(op: FunctionOp) -> Array:
-    """The breakpoints (knots) between which LiteRT interpolates a 16-bit function, computed in float32; int16, [KNOTS].
+def breakpoints(op: FunctionOp) -> Array:
+    """The breakpoints between which LiteRT interpolates a 16-bit function, computed in float32; int16, [BREAKPOINTS].
 
     Breakpoints lie 1/512 of the elements' range apart, which is a little less than 128 elements.
     """
@@ -76,8 +76,8 @@ def knots(op: FunctionOp) -> Array:
     low, high = (scale * np.float32(q - data.zero_point) for q in (_elements(data)[0], _elements(data)[-1]))
     ends = [np.float32(result.scale) * np.float32(q - result.zero_point) for q in _bounds(result)]
     per_step = np.float32(1 << 16) / (ends[1] - ends[0])
-    apart = (high - low) / np.float32(tables.KNOTS - 1)
-    at = low + np.arange(tables.KNOTS).astype(np.float32) * apart
+    apart = (high - low) / np.float32(tables.BREAKPOINTS - 1)
+    at = low + np.arange(tables.BREAKPOINTS).astype(np.float32) * apart
     with np.errstate(all="ignore"):
         value = _IN_FLOAT32.get(type(op), _nearest)
         real, following = value(op, at) * per_step, value(op, at[1:]) * per_step
@@ -344,7 +344,7 @@ def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Round
     The exact results are interpolated only if every interpolated result lies within `INTERPOLATION_STEPS` of them.
     """
     if rounding.function == "interpolated" and uniform(op.x).storage == uniform(op.y).storage == i16:
-        return _between_knots(operands[0], knots(op))
+        return _between_breakpoints(operands[0], breakpoints(op))
     entries = table(op, rounding)
     if rounding.function == "exact" and entries.shape == (1 << 16,) and entries.dtype == np.int16:
         lines = tables.interpolation_table(entries)
@@ -354,8 +354,8 @@ def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Round
     return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
 
 
-def _between_knots(x: SSAValue, lines: Array) -> list[Operation]:
-    """LiteRT's interpolation between breakpoints (knots), as an interpolated table where that gives the same results.
+def _between_breakpoints(x: SSAValue, lines: Array) -> list[Operation]:
+    """LiteRT's interpolation between breakpoints, as an interpolated table where that gives the same results.
 
     LiteRT takes the difference of two breakpoints modulo 2^16. If that changes a result, the table lists all results.
     """

@@ -41,7 +41,7 @@ def lower_softmax(op: nn.SoftmaxOp, operands: Sequence[SSAValue], rounding: Roun
     properties = {
         "axis": op.axis,
         "table": WeightsAttr(table.astype(np.int32)),
-        "inverse": WeightsAttr(_knots(lambda x: 1 / (1 + x), 0.0, 1.0)) if interpolated else None,
+        "inverse": WeightsAttr(_breakpoints(lambda x: 1 / (1 + x), 0.0, 1.0)) if interpolated else None,
         "unit": IntegerAttr(round((1 << FRACTION) / result.scale), i64),
         "division": StringAttr("newton" if newton else "interpolated" if interpolated else "exact"),
         **narrowing(op),
@@ -204,7 +204,7 @@ def lower_local_response(
     quotient, (before, after) = op.quotient(), op.neighbours()
     multipliers, shifts = quotient.multipliers()
     properties = {
-        "knots": WeightsAttr(quotient.knots()),
+        "breakpoints": WeightsAttr(quotient.breakpoints()),
         "multipliers": WeightsAttr(multipliers),
         "shifts": WeightsAttr(shifts),
         "before": IntegerAttr(before, i64),
@@ -230,17 +230,17 @@ def _interpolated_table(data: UniformType) -> Array:
     factor = float(np.float32(data.scale)) / (DEPTH / 65535)
     scaled = fixed_point.requantize(-_differences(data), *fixed_point.quantize_multiplier(factor), "double")
     places = np.clip(scaled + 32767, -32768, 32767)
-    return tables.interpolated(_knots(np.exp, -DEPTH, 0.0), places)
+    return tables.interpolated(_breakpoints(np.exp, -DEPTH, 0.0), places)
 
 
-def _knots(function: Callable[[Array], Array], low: float, high: float) -> npt.NDArray[np.int16]:
-    """Breakpoints (knots) of a function on [low, high], in steps of 2^−15.
+def _breakpoints(function: Callable[[Array], Array], low: float, high: float) -> npt.NDArray[np.int16]:
+    """Breakpoints of a function on [low, high], in steps of 2^−15.
 
     Each breakpoint is lowered by half of the interpolation error behind it. The error is how far the line to the next
     breakpoint lies above the function in the middle between the two.
     """
-    step = (high - low) / (tables.KNOTS - 1)
-    at = low + step * np.arange(tables.KNOTS)
+    step = (high - low) / (tables.BREAKPOINTS - 1)
+    at = low + step * np.arange(tables.BREAKPOINTS)
     exact, middle = (function(x) * (1 << 15) for x in (at, at[:-1] + step / 2))
     stored = half_away(exact)
     error = half_away((exact[1:] + stored[:-1]) / 2) - half_away(middle)

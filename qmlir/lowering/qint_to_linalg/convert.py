@@ -6,14 +6,14 @@ and quantization decisions are dropped, as upstream has no such attributes. A to
 same bits as `evaluate`: integer arithmetic, f64 in the casts, f32 and f64 under contracts that are defined in floats,
 and no fast-math flags.
 
-Float subgraphs (islands) cannot be exported; quantize the network without them (`--quantize=fail-on-float=true`).
+Float subgraphs cannot be exported; quantize the network without them (`--quantize=fail-on-float=true`).
 """
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.way_out import Rule, rebuild
+from qmlir.codegen.upstream import Rule, rebuild
 from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, movement, reduction
 from qmlir.lowering.qint_to_linalg.structured import TensorCode

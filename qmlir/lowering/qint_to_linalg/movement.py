@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from qmlir.codegen.code import Code
+from qmlir.codegen.upstream import signless
 from qmlir.codegen.value import INDEX, Value
-from qmlir.codegen.way_out import signless
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.ir.interfaces import element_of, shape_of

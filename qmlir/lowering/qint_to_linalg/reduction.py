@@ -6,8 +6,8 @@ import numpy as np
 from xdsl.dialects.builtin import Signedness, f32, i32, i64
 from xdsl.ir import SSAValue
 
+from qmlir.codegen.upstream import Array, check_comparable
 from qmlir.codegen.value import INDEX, Value
-from qmlir.codegen.way_out import Array, check_comparable
 from qmlir.dialects.nn.reduction import ExtremeOp, ReduceMaxOp, ReduceMinOp
 from qmlir.dialects.qint.local_response import LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp

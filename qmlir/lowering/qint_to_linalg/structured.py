@@ -30,8 +30,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from qmlir.codegen.code import Code
+from qmlir.codegen.upstream import Array, BodyCode
 from qmlir.codegen.value import INDEX, Value
-from qmlir.codegen.way_out import Array, BodyCode
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import is_integer
 

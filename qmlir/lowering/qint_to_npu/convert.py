@@ -17,7 +17,7 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.crossings import call
+from qmlir.devices.boundary_transfers import call
 from qmlir.devices.legality import computes
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import HostOp, LayerOp, PartOp, YieldOp

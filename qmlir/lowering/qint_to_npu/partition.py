@@ -4,7 +4,7 @@ An operation runs on the device unless there is a reason against it (devices/leg
 that the device could run go to the host as well, because offloading them does not pay:
 
 * data movement between operations of the host: its tensor would be transferred (cross) to the device and back;
-* a region of the device whose boundary transfers (crossings) cost more than the device saves (crossings.py);
+* a region of the device whose boundary transfers cost more than the device saves (boundary_transfers.py);
 * data movement beside a host call that moves the same bytes in fewer cycles.
 
 Operations of the host that feed each other run in one call unless a layer lies between them. To detect that, each
@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.crossings import Call, call, least_cycles, least_moving
+from qmlir.devices.boundary_transfers import Call, call, least_cycles, least_moving
 from qmlir.devices.legality import computes, partner_of, reasons
 from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
@@ -37,16 +37,17 @@ BETWEEN = "it moves data that no operation of the device reads or writes"
 NAMED = "it gives another type to what the host computes or reads"
 """The reason for a storage cast that runs on the host, together with an operation of the host beside it."""
 
-CROSSING = (
-    "its crossings would cost {crossings} cycles beside the {least} that {device} takes at least; {host} (fallback)"
+TRANSFER = (
+    "its boundary transfers would cost {transfers} cycles beside the {least} that {device} takes at least; "
+    "{host} (fallback)"
 )
 """The reason for operations that the device could compute, but whose boundary transfers cost too much."""
 
 
-def crossing_reason(crossings: int, least: int, device: str, host: int) -> str:
-    """Returns the sentence of `CROSSING`; calls of the host that become one may take less together (`host` < 0)."""
+def transfer_reason(transfers: int, least: int, device: str, host: int) -> str:
+    """Returns the sentence of `TRANSFER`; calls of the host that become one may take less together (`host` < 0)."""
     takes = f"the host takes {host}" if host >= 0 else f"with it, the calls of the host take {-host} less"
-    return CROSSING.format(crossings=crossings, least=least, device=device, host=takes)
+    return TRANSFER.format(transfers=transfers, least=least, device=device, host=takes)
 
 
 BESIDE = (
@@ -193,10 +194,10 @@ def _keep_what_crosses_for_nothing(
         )
         whole = Part(region, on_host=False)
         least = least_cycles(region, whole.inputs(), whole.outputs(), device)
-        crossings = sum(c.crossing for c in before) - sum(c.crossing for c in after)
+        transfers = sum(c.transfer for c in before) - sum(c.transfer for c in after)
         host = sum(c.computing for c in after) - sum(c.computing for c in before)
-        if crossings + least > host:
-            why = crossing_reason(crossings, least, device.name, host)
+        if transfers + least > host:
+            why = transfer_reason(transfers, least, device.name, host)
             against |= {op: [why] for op in region}
             computing -= any(map(computes, region))
 
@@ -257,18 +258,18 @@ def _layers(operations: Sequence[Operation], against: Mapping[Operation, object]
 
 
 def _calls(operations: Sequence[Operation], against: Mapping[Operation, list[str]]) -> Iterator[Part]:
-    """Yields the host calls: connected operations of the host with the same number of crossings before them."""
-    crossings: dict[Operation, int] = {}
+    """Yields the host calls: connected operations of the host with the same number of transfers before them."""
+    transfers: dict[Operation, int] = {}
     group: dict[Operation, list[Operation]] = {}
     place = {op: n for n, op in enumerate(operations)}
     for op in operations:
-        owners = [o.owner for o in op.operands if isinstance(o.owner, Operation) and o.owner in crossings]
+        owners = [o.owner for o in op.operands if isinstance(o.owner, Operation) and o.owner in transfers]
         on_host = op in against
-        crossings[op] = max((crossings[w] + (on_host and w not in against) for w in owners), default=0)
+        transfers[op] = max((transfers[w] + (on_host and w not in against) for w in owners), default=0)
         if not on_host:
             continue
         members = [op]
-        for owner in dict.fromkeys(w for w in owners if w in against and crossings[w] == crossings[op]):
+        for owner in dict.fromkeys(w for w in owners if w in against and transfers[w] == transfers[op]):
             if group[owner] is not members:
                 members = [*group[owner], *members]
                 group |= dict.fromkeys(members, members)

@@ -7,7 +7,7 @@ bits as `evaluate`.
 
 The pass refuses operations that TOSA cannot express exactly: rounding contracts other than single, shift and double
 (and upup where it rounds once), sums of products of i16, computed indices and other elements of 64 bits, and float
-subgraphs (islands).
+subgraphs.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.way_out import Rule, rebuild
+from qmlir.codegen.upstream import Rule, rebuild
 from qmlir.dialects import qint
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry

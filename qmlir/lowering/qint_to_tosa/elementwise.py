@@ -96,11 +96,11 @@ def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:
 
 def _interpolated_lookup(code: TosaCode, op: InterpolatedLookupOp, x: SSAValue) -> SSAValue:
     """Writes an interpolated lookup; the results of `tosa.table` have seven fractional bits, which are rounded off."""
-    knots = op.table.array
-    steepest = int(np.abs(np.diff(knots.astype(np.int64))).max())
+    breakpoints = op.table.array
+    steepest = int(np.abs(np.diff(breakpoints.astype(np.int64))).max())
     if steepest >= 1 << 15:
         code.refuse("needs neighbouring entries less than 2^15 apart in tosa", got=str(steepest))
-    fine = code.op(TableOp, [x, code.constant(knots)], i32, shape_of(x))
+    fine = code.op(TableOp, [x, code.constant(breakpoints)], i32, shape_of(x))
     return code.cast(code.shifted(fine, SEGMENT_BITS, rounded=True), i16)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, Signedness, i16, i32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.way_out import Array, check_comparable
+from qmlir.codegen.upstream import Array, check_comparable
 from qmlir.dialects.nn import reduction as nn
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, ResizeOp
 from qmlir.ir.interfaces import element_of, shape_of

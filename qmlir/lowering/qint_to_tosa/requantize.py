@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, IntegerType,
 from xdsl.dialects.tosa import RoundingMode, RoundingModeAttr
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.way_out import Array
+from qmlir.codegen.upstream import Array
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp, largest_difference, width_of
 from qmlir.dialects.quant.ops import REST_BELOW, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.codegen.way_out import Array, BodyCode
+from qmlir.codegen.upstream import Array, BodyCode
 from qmlir.dialects.nn import ConstantOp
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.types import dtype_of

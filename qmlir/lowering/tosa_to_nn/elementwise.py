@@ -204,11 +204,11 @@ def _table(code: NNCode, op: tosa.TableOp) -> SSAValue:
     if element_of(x) == i8:
         return code.insert(qint.LookupOp, [x], {"table": entries})
     place = code.plus(code.cast(x, i32), 1 << 15)
-    knot = code.insert(nn.ShiftRightOp, [place, code.scalar(7, place)])
+    breakpoint = code.insert(nn.ShiftRightOp, [place, code.scalar(7, place)])
     fraction = code.insert(nn.AndOp, [place, code.scalar(127, place)])
     table = entries.astype(np.int32)
     base, slope = (
-        code.insert(nn.GatherOp, [code.constant(t), knot], {"axis": 0})
+        code.insert(nn.GatherOp, [code.constant(t), breakpoint], {"axis": 0})
         for t in (table * 128, np.diff(table, append=np.int32(0)))
     )
     return code.insert(nn.AddOp, [base, code.insert(nn.MulOp, [slope, fraction])])

@@ -23,11 +23,6 @@ from qmlir.errors import PipelineError
 from qmlir.ir.passes import option
 from qmlir.transforms.loops.plan_memory import buffer_bytes
 
-LEAST_SMALL = 64
-"""Bytes from which a buffer moves to the arena where memory is to be small, and the stack with it. By default, smaller
-buffers stay: they are a few registers' worth, which LLVM keeps in registers where it can; it cannot do that for memory
-of the caller's."""
-
 
 @dataclass(frozen=True)
 class HoistScratchPass(ModulePass):

@@ -1,10 +1,11 @@
 """`fold-qdq`: turns a network with casts, the form of imported quantized models, into operations on quantized types.
 
-Enters: float nn with `quant.qcast` and `quant.dcast`. An island is `dcast → operation → qcast`, a float operation
-between casts. Leaves: an operation on quantized types in place of each island that has an integer form, with the
-model's own scales and zero points; floats between casts elsewhere; and a decision with its reason on every operation.
-An operation that stays float can still be quantized with samples or a profile. Its first part, `gather-casts`, moves
-the casts next to the operations that compute.
+Enters: float nn with `quant.qcast` and `quant.dcast`. A float subgraph is `dcast → operation → qcast`, a float
+    operation
+between casts. Leaves: an operation on quantized types in place of each float subgraph that has an integer form, with
+the model's own scales and zero points; floats between casts elsewhere; and a decision with its reason on every
+operation. An operation that stays float can still be quantized with samples or a profile. Its first part,
+`gather-casts`, moves the casts next to the operations that compute.
 
 An average pool has one scale for operand and result. If the model gives the result parameters of its own, the average
 is first rewritten as a depthwise convolution with equal weights, which rounds only once.

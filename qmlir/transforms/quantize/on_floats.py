@@ -1,4 +1,4 @@
-"""Islands that the followed runtime computes on floats, and arguments of functions that integers reach beyond."""
+"""Float subgraphs that the followed runtime computes on floats, and functions whose arguments integers reach beyond."""
 
 import math
 from collections.abc import Container
@@ -19,17 +19,19 @@ from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.fuse_activation import activation_bounds, bound_properties
 
-# ---------------------------------------------------------------------------------------------------------------
-# Tells which islands the followed runtime computes on floats, and which of these islands integers can replace.
+# --------------------------------------------------------------------------------------------------------------- Tells
+# which float subgraphs the followed runtime computes on floats, and which of these float subgraphs integers can
+# replace.
 #
-# An island is a float operation between a dequantize cast and a quantize cast. LiteRT computes a network as its file
+# A float subgraph is a float operation between a dequantize cast and a quantize cast. LiteRT computes a network as its
+# file
 # says: it computes operators between a DEQUANTIZE and a QUANTIZE on floats, even if it has an integer kernel of the
-# same name, which rounds otherwise. Such an island becomes an operation on quantized types only if that gives the same
-# bits:
+# same name, which rounds otherwise. Such a float subgraph becomes an operation on quantized types only if that gives
+# the same bits:
 #
 #     data movement, maxima         the same elements
 #     choices and comparisons       the same elements, truth values or indices
-#     an elementwise function       a table of the island's result for each stored integer
+#     an elementwise function       a table of the float subgraph's result for each stored integer
 #
 # The frontend marks the casts that are operators (`ON_FLOATS`). Casts that the quantizer inserts have no mark, so a
 # network that a user quantizes is computed on integers.

@@ -38,7 +38,7 @@ from qmlir.transforms.quantize.side_by_side import SampledPass
 class QuantizePass(QuantConfig, PassPipeline):
     """Quantizes a network whose observers hold ranges.
 
-    The passes are those of `compiler.QUANTIZE`, in order. Passes that need samples are left out without `data`. An
+    The passes are those of `stages.QUANTIZE`, in order. Passes that need samples are left out without `data`. An
     operation that is quantized already stays as it is.
 
     ```mlir

@@ -17,12 +17,12 @@ from qmlir.backends.cpu.machine import compile_object
 from qmlir.checker import CheckError, check_certificate
 from qmlir.checker.code import Code, disassembled
 from qmlir.checker.document import FORMAT
-from qmlir.compiler import to_machine_code
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, NodeError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.signature import main_function
+from qmlir.running.machine_code import to_machine_code
 from tests.checker.networks import quantized, text
 
 pytestmark = pytest.mark.skipif(
@@ -117,7 +117,7 @@ def test_a_float_operation_in_a_kernel_of_integers_is_caught(
         check_certificate(_forged(path))
 
 
-def with_island(integers: ModuleOp) -> ModuleOp:
+def with_fallback(integers: ModuleOp) -> ModuleOp:
     """The network with integers that are dequantized and quantized again, by nothing but casts."""
     module = integers.clone()
     op = next(o for o in main_function(module).body.block.ops if o.name == "qint.lookup")
@@ -142,7 +142,7 @@ def test_casts_between_layers_are_no_casts_of_inputs(
     architecture: str, threads: int, integers: ModuleOp, tmp_path: Path
 ) -> None:
     """Their kernels are named like those of the entry and the exit; the order of calls gives them away."""
-    path = _object(with_island(integers), architecture, tmp_path / "net.o", threads)
+    path = _object(with_fallback(integers), architecture, tmp_path / "net.o", threads)
     with pytest.raises(NodeError, match=r"must quantize all inputs before .* got quant_qcast_1 behind quant_dcast_0"):
         certificate_of_object(path)
     with pytest.raises(

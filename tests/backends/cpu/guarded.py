@@ -25,12 +25,13 @@ from xdsl.ir import SSAValue
 
 import qmlir
 from qmlir.backends.cpu.jit import Executable
-from qmlir.compiler import to_integers, to_machine_code
+from qmlir.compiler import to_integers
 from qmlir.dialects import nn
 from qmlir.errors import QmlirError
 from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.types import element_type_of
 from qmlir.numerics import Array
+from qmlir.running.machine_code import to_machine_code
 from tests.fuzz import device_networks
 from tests.lowering.both import network
 from tests.lowering.qint_to_loops import (

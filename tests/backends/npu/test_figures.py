@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 import qmlir
 from qmlir.backends.simulated import Simulated, serial
-from qmlir.compiler import OBSERVE, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.apply_profile import fill_ranges
 from tests.backends.npu.accounts import impossible
 from tests.conftest import crossed

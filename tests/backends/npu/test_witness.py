@@ -15,7 +15,7 @@ from qmlir.backends.npu.execute import Simulator
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import assemble
-from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, to_integers
+from qmlir.compiler import Pipeline, to_integers
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.footprints import footprint, footprints
 from qmlir.ir.context import make_context
@@ -23,6 +23,7 @@ from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import COMMANDS, Pool
 from qmlir.isa.encoding import Command
+from qmlir.stages import TO_COMMANDS, to_layers
 from tests.backends.npu.test_compiled import NETWORK, compiled, image
 
 Change = Callable[[Block], Block]
@@ -42,10 +43,9 @@ def placed(device: str) -> ModuleOp:
     module = parse_text(make_context(), NETWORK, "network")
     profile = qmlir.profile(module, [image(seed) for seed in range(4)])
     lowered = to_integers(qmlir.quantize(module, profile, target=device))
-    to_npu, fuse = TO_LAYERS
     *before, order = TO_COMMANDS
     assert order == "npu-order"
-    Pipeline((to_npu, {"device": device}), fuse, *before).apply(lowered, make_context())
+    Pipeline(*to_layers(device), *before).apply(lowered, make_context())
     return lowered
 
 

@@ -18,11 +18,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
 
 import qmlir
 from qmlir.backends.onnx import EXPORTS
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtimes import follow
+from qmlir.stages import IMPORTED
 from tests.backends.onnx.runtime import SATURATING, session
 from tests.backends.onnx.test_samples import COUNTED
 from tests.backends.side_by_side import main, on_floats, run, side_by_side

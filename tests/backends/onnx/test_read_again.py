@@ -10,12 +10,13 @@ from onnx.helper import np_dtype_to_tensor_dtype
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
+from qmlir.stages import IMPORTED
 from tests.backends.onnx.runtime import exported
 from tests.backends.quantized_text import network
 from tests.conftest import crossed

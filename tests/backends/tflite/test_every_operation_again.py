@@ -14,9 +14,10 @@ from xdsl.dialects.builtin import ModuleOp, f32
 
 import qmlir
 from qmlir.backends.tflite import EXPORTS
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.ir.signature import signature_of
+from qmlir.stages import IMPORTED
 from tests.backends.side_by_side import main, on_floats, run, side_by_side
 from tests.backends.tflite.test_samples import MISSING, refusal
 from tests.conftest import THOROUGH

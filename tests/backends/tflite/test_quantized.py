@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.reference import evaluate
-from qmlir.compiler import IMPORTED, Pipeline, main_function, to_integers
+from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -23,6 +23,7 @@ from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.source import parse_text
 from qmlir.numerics.schemas import Schema
 from qmlir.policies.runtimes import follow
+from qmlir.stages import IMPORTED
 from tests.backends.quantized_text import I8, I16, U8, network, numbers, unary
 from tests.backends.tflite.runtime import Array, LiteRT, kinds, parameters
 from tests.backends.tflite.test_samples import BY_DEFAULT, MISSING, refusal

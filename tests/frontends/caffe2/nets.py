@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.schema import NET
 from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.signature import signature_of
+from qmlir.stages import IMPORTED
 
 Array = np.ndarray[Any, Any]
 

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.errors import QmlirError
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
+from qmlir.stages import IMPORTED
 from tests.conftest import crossed
 from tests.frontends.caffe2.nets import U8, made, run, stored
 

@@ -8,7 +8,7 @@ import pytest
 from google.protobuf import text_format
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.errors import FileError
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.reader import read_net
@@ -16,6 +16,7 @@ from qmlir.frontends.caffe2.schema import NET
 from qmlir.frontends.caffe2.walk import CONVERTERS, unconverted
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
+from qmlir.stages import IMPORTED
 from tests.frontends.caffe2.int8_resnet import int8_resnet
 from tests.frontends.caffe2.mask_rcnn import RPN, init_net
 from tests.frontends.caffe2.nets import results_of

@@ -11,10 +11,11 @@ from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.policies.runtimes import follow
+from qmlir.stages import IMPORTED
 
 Array = npt.NDArray[Any]
 

@@ -10,12 +10,13 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.interfaces import element_of
 from qmlir.numerics.fixed_point import quantize
+from qmlir.stages import IMPORTED
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import Array, load, ops_of
 from tests.frontends.onnx.quantized_models import model, node, onnxruntimes, results

@@ -5,11 +5,12 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from qmlir.compiler import IMPORTED, Pipeline, compile, load, reference, to_integers
+from qmlir.compiler import Pipeline, compile, load, reference, to_integers
 from qmlir.dialects.nn import CastOp
 from qmlir.dialects.nn.base import is_half
 from qmlir.ir.signature import main_function
 from qmlir.policies.ledger import decisions
+from qmlir.stages import IMPORTED
 from tests.frontends.onnx.agreement import Array, model, node, onnxruntime_run
 
 RNG = np.random.default_rng(4)

@@ -8,9 +8,10 @@ import onnxruntime
 import pytest
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.frontends.onnx import load_onnx
 from qmlir.policies.ledger import decisions
+from qmlir.stages import IMPORTED
 from tests.frontends.onnx.agreement import floats, model, node
 
 X, W, Y = 0.02, 0.01, 0.05

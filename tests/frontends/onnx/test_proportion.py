@@ -10,12 +10,13 @@ import numpy as np
 import onnx
 import pytest
 
-from qmlir.compiler import IMPORTED, Pipeline, load, save
+from qmlir.compiler import Pipeline, load, save
 from qmlir.errors import FileError, NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.budget import BUDGET
 from qmlir.ir.interfaces import Array
+from qmlir.stages import IMPORTED
 from tests.frontends.onnx.agreement import FLOAT, agree, floats, kinds, model, node, reason
 
 

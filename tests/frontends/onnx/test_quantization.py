@@ -38,7 +38,7 @@ Q = parameters("q", 0.031, 117)
 R = parameters("r", 0.05, 0)
 
 
-def island(*nodes: onnx.NodeProto, last: str = "r", end: str = "f") -> list[onnx.NodeProto]:
+def fallback(*nodes: onnx.NodeProto, last: str = "r", end: str = "f") -> list[onnx.NodeProto]:
     """x quantized by p and dequantized as `a`; the nodes; `f` quantized and dequantized as `y`."""
     return [
         quantize("x", "p", "xq"),
@@ -69,7 +69,7 @@ STEPS = (np.float32(0.02) * PER_AXIS["w_s"]).astype(np.float32)
 def convolution(**constants: Array) -> onnx.ModelProto:
     weights = {"w": WEIGHTS, **PER_AXIS, **parameters("b", STEPS, np.zeros(8), np.int32)}
     weights["b"] = RNG.integers(-3000, 3000, 8, np.int32)
-    nodes = island(
+    nodes = fallback(
         dequantize("w", "w", "wf", axis=0),
         dequantize("b", "b", "bf", axis=0),
         node("Conv", "a wf bf", "c", pads=[1, 1, 1, 1]),
@@ -100,7 +100,7 @@ def test_narrow_weights(bits: int) -> None:
         pytest.skip("this onnx has no int2")
     values = RNG.integers(low, high, (8, 6, 3, 3), endpoint=True)
     zeros = helper.make_tensor("w_z", kind, [8], [0] * 8)
-    nodes = island(dequantize("w", "w", "wf", axis=0), node("Conv", "a wf", "f", pads=[1, 1, 1, 1]))
+    nodes = fallback(dequantize("w", "w", "wf", axis=0), node("Conv", "a wf", "f", pads=[1, 1, 1, 1]))
     scales = {"w_s": PER_AXIS["w_s"] * np.float32(20)}
     packed = {"w": helper.make_tensor("w", kind, values.shape, values.reshape(-1)), "w_z": zeros}
     narrow = model(nodes, X, ["y"], {**P, **R, **scales, **packed}, opset=25 if bits == 2 else 21)
@@ -118,16 +118,16 @@ MATRIX = {
 
 
 ARRANGEMENTS: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
-    "relu": (island(node("Relu", "a", "f"), last="q"), Q),
-    "clip": (island(node("Clip", "a lo hi", "f"), last="q"), {**Q, "lo": np.float32(-1), "hi": np.float32(1.37)}),
-    "sigmoid": (island(node("Sigmoid", "a", "f"), last="s"), parameters("s", 1 / 256, 0)),
-    "another scale": (island(last="q", end="a"), Q),
-    "reshape": (island(node("Reshape", "a shape", "f"), last="p"), {"shape": np.array([2, -1])}),
-    "transpose": (island(node("Transpose", "a", "f", perm=[0, 2, 3, 1]), last="p"), {}),
-    "transpose and another scale": (island(node("Transpose", "a", "f", perm=[3, 0, 2, 1]), last="q"), Q),
-    "max pool": (island(node("MaxPool", "a", "f", kernel_shape=[3, 2], pads=[1, 0, 1, 0]), last="p"), {}),
+    "relu": (fallback(node("Relu", "a", "f"), last="q"), Q),
+    "clip": (fallback(node("Clip", "a lo hi", "f"), last="q"), {**Q, "lo": np.float32(-1), "hi": np.float32(1.37)}),
+    "sigmoid": (fallback(node("Sigmoid", "a", "f"), last="s"), parameters("s", 1 / 256, 0)),
+    "another scale": (fallback(last="q", end="a"), Q),
+    "reshape": (fallback(node("Reshape", "a shape", "f"), last="p"), {"shape": np.array([2, -1])}),
+    "transpose": (fallback(node("Transpose", "a", "f", perm=[0, 2, 3, 1]), last="p"), {}),
+    "transpose and another scale": (fallback(node("Transpose", "a", "f", perm=[3, 0, 2, 1]), last="q"), Q),
+    "max pool": (fallback(node("MaxPool", "a", "f", kernel_shape=[3, 2], pads=[1, 0, 1, 0]), last="p"), {}),
     "pool, reshape, relu": (
-        island(
+        fallback(
             node("MaxPool", "a", "c", kernel_shape=[2, 2], strides=[2, 2]),
             node("Reshape", "c shape", "d"),
             node("Relu", "d", "f"),
@@ -135,13 +135,13 @@ ARRANGEMENTS: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
         ),
         {**Q, "shape": np.array([2, -1])},
     ),
-    "global average": (island(node("GlobalAveragePool", "a", "f"), last="q"), Q),
+    "global average": (fallback(node("GlobalAveragePool", "a", "f"), last="q"), Q),
     "concat of two scales": (
-        island(quantize("a", "q", "bq"), dequantize("bq", "q", "b"), node("Concat", "a b", "f", axis=1)),
+        fallback(quantize("a", "q", "bq"), dequantize("bq", "q", "b"), node("Concat", "a b", "f", axis=1)),
         {**Q, **R},
     ),
     "sum of two scales": (
-        island(
+        fallback(
             quantize("a", "q", "bq"),
             dequantize("bq", "q", "b"),
             node("Reshape", "b shape", "c"),
@@ -149,25 +149,25 @@ ARRANGEMENTS: dict[str, tuple[list[onnx.NodeProto], dict[str, Any]]] = {
         ),
         {**Q, **R, "shape": np.array([2, 6, 5, 4])},
     ),
-    "product": (island(quantize("a", "q", "bq"), dequantize("bq", "q", "b"), node("Mul", "a b", "f")), {**Q, **R}),
+    "product": (fallback(quantize("a", "q", "bq"), dequantize("bq", "q", "b"), node("Mul", "a b", "f")), {**Q, **R}),
     "pad": (
-        island(node("Pad", "a pads zero", "f"), last="p"),
+        fallback(node("Pad", "a pads zero", "f"), last="p"),
         {"pads": np.array([0, 0, 1, 2, 0, 0, 1, 0]), "zero": np.float32(0)},
     ),
     "slice": (
-        island(node("Slice", "a b e x1", "f"), last="p"),
+        fallback(node("Slice", "a b e x1", "f"), last="p"),
         {"b": np.array([1, 0]), "e": np.array([3, 2]), "x1": np.array([2, 3])},
     ),
     "product with columns' scales": (
-        island(dequantize("m", "m", "mf", axis=1), node("MatMul", "a mf", "f")),
+        fallback(dequantize("m", "m", "mf", axis=1), node("MatMul", "a mf", "f")),
         {**R, **MATRIX},
     ),
     "shared dequantization": (
-        island(node("Relu", "a", "c"), quantize("c", "q", "cq"), dequantize("cq", "q", "d"), node("Add", "a d", "f")),
+        fallback(node("Relu", "a", "c"), quantize("c", "q", "cq"), dequantize("cq", "q", "d"), node("Add", "a d", "f")),
         {**Q, **R},
     ),
     "two quantizations": (
-        [*island(node("Relu", "a", "f"), last="q"), quantize("f", "r", "zq"), dequantize("zq", "r", "z"),
+        [*fallback(node("Relu", "a", "f"), last="q"), quantize("f", "r", "zq"), dequantize("zq", "r", "z"),
          node("Add", "y z", "t"), quantize("t", "p", "tq"), dequantize("tq", "p", "last")],
         {**Q, **R},
     ),
@@ -233,7 +233,7 @@ def test_stored_integers_read_under_another_type() -> None:
 def test_weights_quantized_in_the_model() -> None:
     """QuantizeLinear of a float constant, then DequantizeLinear; a Transpose between."""
     weights = RNG.standard_normal((7, 4)).astype(np.float32) * np.float32(0.1)
-    nodes = island(
+    nodes = fallback(
         quantize("w", "w", "wq", axis=0), dequantize("wq", "w", "wd", axis=0), node("Transpose", "wd", "wt"),
         node("MatMul", "a wt", "f"),
     )  # fmt: skip
@@ -246,14 +246,14 @@ def test_weights_quantized_in_the_model() -> None:
     assert np.abs(ours - theirs).max() <= 0.0501
 
 
-def test_blocked_weights_of_a_convolution_are_a_float_island() -> None:
+def test_blocked_weights_of_a_convolution_are_a_float_fallback() -> None:
     """Those of a fully connected layer, and of windows of one element, are computed in integers: see test_blocks.py."""
     blocks = {
         "w": RNG.integers(-7, 7, (4, 64, 2, 1), np.int8),
         **parameters("w", RNG.uniform(0.01, 0.1, (4, 2, 2, 1)), np.zeros((4, 2, 2, 1)), np.int8),
     }
     inputs = {"x": RNG.standard_normal((3, 64, 2, 2)).astype(np.float32)}
-    nodes = island(dequantize("w", "w", "wf", axis=1, block_size=32), node("Conv", "a wf", "f"))
+    nodes = fallback(dequantize("w", "w", "wf", axis=1, block_size=32), node("Conv", "a wf", "f"))
     proto = model(nodes, inputs, ["y"], {**P, **R, **blocks})
     module = imported(proto)
     (entry,) = [e for e in qmlir.decisions(module) if e.outcome == "float"]
@@ -390,7 +390,7 @@ MOVERS = [node("Pad", "a pads half", "f"), node("AveragePool", "a", "f", kernel_
 @pytest.mark.parametrize("mover", MOVERS, ids=lambda n: n.op_type)
 def test_a_result_that_is_read_in_integers_and_in_floats_is_not_rounded_for_the_latter(mover: onnx.NodeProto) -> None:
     constants = {**P, **R, "pads": np.array([0, 1, 0, 1, 0, 0, 2, 0]), "half": np.float32(0.51)}
-    proto = model(island(mover), X, ["y", "f"], constants)
+    proto = model(fallback(mover), X, ["y", "f"], constants)
     ours, theirs = results(imported(proto), X), onnxruntimes(proto, X)
     np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
     assert np.abs(ours[0] - theirs[0]).max() <= 0.0501
@@ -400,7 +400,7 @@ def test_a_result_that_is_read_in_integers_and_in_floats_is_not_rounded_for_the_
 def test_what_a_pad_fills_with_is_rounded_as_the_quantization_behind_it_rounds(value: float) -> None:
     """0.17 / 0.02 is a tie in float32 and none in float64."""
     constants = {**P, "pads": np.array([0, 1, 0, 1, 0, 0, 2, 0]), "value": np.float32(value)}
-    agrees(model(island(node("Pad", "a pads value", "f"), last="p"), X, ["y"], constants), X, optimized=False)
+    agrees(model(fallback(node("Pad", "a pads value", "f"), last="p"), X, ["y"], constants), X, optimized=False)
 
 
 @pytest.mark.parametrize(("kind", "scale"), [("Sub", 0.013), ("Div", 1.0)])
@@ -408,7 +408,7 @@ def test_operands_that_are_stored_as_integers_stay_so(kind: str, scale: float) -
     """Only a constant of floats is negated or inverted: no range is known for what that would be."""
     stored = np.array([1, 2, 4, 8], np.int8)
     constants = {"c": stored} | P | R | parameters("s", scale, 0, np.int8)
-    nodes = island(dequantize("c", "s", "d"), node(kind, "a d", "f"))
+    nodes = fallback(dequantize("c", "s", "d"), node(kind, "a d", "f"))
     module = imported(model(nodes, X, ["y"], constants), "default")
     assert not float_operations(module)
     (theirs,) = onnxruntimes(model(nodes, X, ["y"], constants), X)

@@ -29,7 +29,7 @@ def stored(format: str, shape: Sequence[int], seed: int = 0) -> Array:
     return np.random.default_rng(seed).integers(low, high + 1, shape).astype(format)
 
 
-def island(
+def fallback(
     operators: Sequence[Op], shapes: Sequence[Sequence[int]], format: str, *,
     data: float = 0.1, result: float | None = 0.1, constants: Sequence[T] = (), to: str | None = None,
 ) -> bytes:  # fmt: skip
@@ -115,7 +115,7 @@ def test_a_function_between_casts_is_tabled_with_their_bits(format: str, to: str
     """Half the results are ties, and the last of 19 are computed in another way than the others."""
     for kind, size in (("RELU", 19), ("NEG", 19), ("NEG", 5), ("NEG", 16)):
         options = {"NEG": "NegOptions"}.get(kind, "")
-        data = island([Op(kind, [0], [1], options)], [(size,), (size,)], format, result=0.2, to=to)
+        data = fallback([Op(kind, [0], [1], options)], [(size,), (size,)], format, result=0.2, to=to)
         assert_litert_s(data, format, [(size,)], numerics, draws=6)
 
 
@@ -157,7 +157,7 @@ def test_dequantized_numbers_are_cut_to_integers(format: str, numerics: str) -> 
 def test_sums_of_two_tensors(kind: str, format: str, numerics: str) -> None:
     shape = (3, 25)
     result = 0.2 if kind == "ADD" else 0.02
-    data = island([Op(kind, [0, 1], [2], f"{kind.capitalize()}Options")], [shape] * 3, format, result=result)
+    data = fallback([Op(kind, [0, 1], [2], f"{kind.capitalize()}Options")], [shape] * 3, format, result=result)
     assert_litert_s(data, format, [shape] * 2, numerics)
 
 
@@ -174,8 +174,8 @@ def test_average_pools(window: tuple[int, int], stride: int, padding: int, forma
     options = {"Padding": padding, "StrideH": stride, "StrideW": stride}
     options |= {"FilterHeight": window[0], "FilterWidth": window[1]}
     operator = Op("AVERAGE_POOL_2D", [0], [1], "Pool2DOptions", options)
-    assert_litert_s(island([operator], shapes, format), format, shapes[:1], numerics)
-    assert_litert_s(island([operator], shapes, format, result=None), format, shapes[:1], numerics)
+    assert_litert_s(fallback([operator], shapes, format), format, shapes[:1], numerics)
+    assert_litert_s(fallback([operator], shapes, format, result=None), format, shapes[:1], numerics)
 
 
 AXES = (
@@ -193,7 +193,7 @@ def reduction(kind: str, shape: tuple[int, ...], axes: tuple[int, ...], format: 
     operator = Op(kind, [0, 1], [2], "ReducerOptions", {"KeepDims": True})
     axis = constant("axes", np.array(axes, np.int32))
     data = 0.01 if kind == "REDUCE_PROD" else 0.1
-    return island([operator], [shape, kept], format, data=data, result=None if floats else scale, constants=[axis])
+    return fallback([operator], [shape, kept], format, data=data, result=None if floats else scale, constants=[axis])
 
 
 @crossed({"kind": ["SUM", "MEAN", "REDUCE_PROD"], "shape, axes": AXES, "format": POINTS, "numerics": RESOLVERS})
@@ -214,10 +214,10 @@ def test_running_sums(axis: int, numerics: str) -> None:
     shape = (3, 21, 5)
     operator = Op("CUMSUM", [0, 1], [2], "CumsumOptions", {})
     axes = constant("axis", np.int32(axis))
-    assert_litert_s(island([operator], [shape] * 2, "int8", result=None, constants=[axes]), "int8", [shape], numerics)
+    assert_litert_s(fallback([operator], [shape] * 2, "int8", result=None, constants=[axes]), "int8", [shape], numerics)
 
 
 def test_more_than_six_dimensions_are_left_to_the_optimized_kernels() -> None:
     shape = (1, 1, 2, 1, 3, 1, 5)
-    data = island([Op("NEG", [0], [1], "NegOptions")], [shape] * 2, "int8", result=0.2)
+    data = fallback([Op("NEG", [0], [1], "NegOptions")], [shape] * 2, "int8", result=0.2)
     assert_litert_s(data, "int8", [shape], "litert-xnnpack", draws=6)

@@ -172,7 +172,7 @@ FUNCTIONS: list[tuple[str, float, float, str, dict[str, Any]]] = [
     *(("EXP", scale, 0.01, "", {}) for scale in (1e-4, 3e-4, 1e-3)),
     ("LOG", 1e-3, 1e-3, "", {}),
     ("LOG", 1e-4, 3e-4, "", {}),
-    ("EXP", 2.97e-3, 2.79e-4, "", {}),  # knots 2^15 steps apart, of which LiteRT sees 16 bits
+    ("EXP", 2.97e-3, 2.79e-4, "", {}),  # breakpoints 2^15 steps apart, of which LiteRT sees 16 bits
     ("LOG", 1.2e-3, 4.97e-6, "", {}),
     *(("GELU", scale, scale, "GeluOptions", {"Approximate": how}) for scale in (3e-4, 1e-3) for how in (True, False)),
     (
@@ -181,7 +181,7 @@ FUNCTIONS: list[tuple[str, float, float, str, dict[str, Any]]] = [
         2.53367034e-5,
         "GeluOptions",
         {"Approximate": False},
-    ),  # the C library decides a knot
+    ),  # the C library decides a breakpoint
     ("GELU", 3.786944944295101e-5, 1.21621898e-5, "GeluOptions", {"Approximate": True}),  # and steps of float32 do
     ("ABS", 3e-4, 4e-4, "", {}),
     ("NEG", 3e-4, 3e-4, "", {}),
@@ -205,7 +205,7 @@ def function(kind: str, scale: float, result: float, options: str, values: dict[
 
 @crossed({"case": FUNCTIONS, "numerics": RESOLVERS})
 def test_functions_equal_litert(case: tuple[str, float, float, str, dict[str, Any]], numerics: str) -> None:
-    """Tables and lines between knots; at every integer."""
+    """Tables and lines between breakpoints; at every integer."""
     data = function(*case)
     module = load_tflite(data)
     follow(module, numerics)
@@ -219,7 +219,7 @@ def test_functions_equal_litert(case: tuple[str, float, float, str, dict[str, An
 
 @pytest.mark.parametrize("tanh", [False, True])
 def test_gelu_at_many_scales(tanh: bool) -> None:
-    """With the functions of the library that LiteRT calls all are equal; with correctly rounded ones few knots move."""
+    """With the functions of the library of LiteRT all are equal; with correctly rounded ones few entries move."""
     random, x, moved = np.random.default_rng(0), np.arange(-32768, 32768).astype(np.int16), 0
     for _ in range(GELUS):
         scale = 10 ** random.uniform(-6.5, -2.5)

@@ -43,7 +43,7 @@ def test_add_of_bytes(count: int, zero_points: tuple[int, int]) -> None:
 
 
 def test_interpolated_lookup() -> None:
-    """Between extreme knots too."""
+    """Between extreme breakpoints too."""
     x = np.arange(-32768, 32768).astype(np.int16)
     table = integers(1, 513, bits=16)
     table[5:9] = [-32768, 32767, -32768, -32768]

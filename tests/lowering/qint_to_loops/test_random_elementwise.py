@@ -161,15 +161,15 @@ def div(rng: np.random.Generator) -> Layer:
 
 
 def lookup(rng: np.random.Generator) -> Layer:
-    """Tables of all bytes to 8, 16 or 32 bits, of all 16-bit integers, and tables of knots."""
+    """Tables of all bytes to 8, 16 or 32 bits, of all 16-bit integers, and tables of breakpoints."""
     shape, _ = shapes_of(rng)
-    kind = rng.choice(["bytes", "words", "knots"], p=[0.6, 0.2, 0.2])
+    kind = rng.choice(["bytes", "words", "breakpoints"], p=[0.6, 0.2, 0.2])
     x = extreme(rng, 8 if kind == "bytes" else 16, *shape)
     entries, bits = {"bytes": (256, int(rng.choice([8, 16, 32]))), "words": (65536, int(rng.choice([8, 16])))}.get(
         kind, (513, 16)
     )
     table = WeightsAttr(rng.integers(*ends(bits), entries, f"i{bits // 8}", endpoint=True))
-    operation = InterpolatedLookupOp if kind == "knots" else LookupOp
+    operation = InterpolatedLookupOp if kind == "breakpoints" else LookupOp
     return Layer(
         (x,), lambda v: operation.make([v], {"table": table}).y, f"{operation.name} {x.shape} {x.dtype}, {bits}"
     )

@@ -15,7 +15,7 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import TensorOp
-from qmlir.stages import TO_LAYERS
+from qmlir.stages import to_layers
 from tests.fuzz.device_networks import network
 from tests.fuzz.devices import options_for
 
@@ -24,8 +24,8 @@ def divided(module: ModuleOp, name: str) -> tuple[Counter[str], Counter[str]]:
     """The kinds of the operations that the compiler gives to the device, and to its host."""
     from qmlir.compiler import Pipeline, to_integers
 
-    to_npu, _ = TO_LAYERS
-    lowered = Pipeline((to_npu, {"device": name}))(to_integers(module, name), make_context())
+    to_npu, _ = to_layers(name)
+    lowered = Pipeline(to_npu)(to_integers(module, name), make_context())
     found = (Counter[str](), Counter[str]())
     for part in lowered.walk():
         if isinstance(part, LayerOp | HostOp):
@@ -48,6 +48,6 @@ def test_the_check_says_what_the_compiler_does(seed: int, name: str) -> None:
         device, host = divided(quantized, name)
     except PipelineError:  # nothing of this network is the device's
         return
-    verdicts = judge(quantized, name)
-    assert Counter(v.operation for v in verdicts if not v.refusals) == device
-    assert Counter(v.operation for v in verdicts if v.refusals) == host
+    judged = judge(quantized, name)
+    assert Counter(v.operation for v in judged if not v.refusals) == device
+    assert Counter(v.operation for v in judged if v.refusals) == host

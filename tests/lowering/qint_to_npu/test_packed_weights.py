@@ -11,10 +11,11 @@ from qmlir.backends.npu.execute import Simulator
 from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import assemble, serial
-from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import Device, load_device, text_of
 from qmlir.devices.footprints import footprints
 from qmlir.isa.commands import Unpack, Window
+from qmlir.stages import TO_COMMANDS, to_layers
 from tests.conftest import THOROUGH
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer, legal
@@ -38,7 +39,7 @@ EACH = 200 if THOROUGH else 12
 
 def computes(layer: Layer, device: Device, seen: Counter[str]) -> None:
     """The layer gives the reference's bits, in order and side by side; counts how its weights are held."""
-    program = assemble(Pipeline(("qint-to-npu", {"device": text_of(device)}), "npu-fuse", *TO_COMMANDS)(layer.module))
+    program = assemble(Pipeline(*to_layers(text_of(device)), *TO_COMMANDS)(layer.module))
     assert not program.routines, "the host computes a part"
     (expected,) = evaluate(main_function(layer.module), layer.inputs)
     for each in (program, serial(program, device)):

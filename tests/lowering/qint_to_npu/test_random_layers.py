@@ -10,9 +10,10 @@ from hypothesis import given, seed
 from qmlir.backends.npu.execute import Simulator
 from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import assemble, serial
-from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError
+from qmlir.stages import TO_COMMANDS, to_layers
 from tests.conftest import THOROUGH
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer, illegal, legal
@@ -26,7 +27,7 @@ THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="make conformance draws the
 
 
 def commands(device: str) -> Pipeline:
-    return Pipeline(("qint-to-npu", {"device": device}), "npu-fuse", *TO_COMMANDS)
+    return Pipeline(*to_layers(device), *TO_COMMANDS)
 
 
 def computes(layer: Layer, device: Device) -> None:

@@ -111,7 +111,7 @@ def test_pixels_that_have_no_allowed_number_of_rows() -> None:
     for pixels, wide, fits in ((81, 8, False), (49, 8, True), (50, 16, True), (50, 8, False), (64, 8, True)):
         module = parse_text(make_context(), text.format(n=pixels), "network")
         narrow = device.with_({"ops.avgpool.kernel_max": [wide, 8]})
-        verdicts = judge(module, narrow)
-        assert any(v.refusals for v in verdicts) != fits
+        judged = judge(module, narrow)
+        assert any(v.refusals for v in judged) != fits
         if not fits:
-            assert f"a window has at most {wide}x8 elements, got {pixels}x1 (ops.avgpool.kernel_max)" in str(verdicts)
+            assert f"a window has at most {wide}x8 elements, got {pixels}x1 (ops.avgpool.kernel_max)" in str(judged)

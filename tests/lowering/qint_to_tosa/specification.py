@@ -156,10 +156,10 @@ def _gather(op: Operation, values: Array, indices: Array) -> Array:
 def _table(op: Operation, x: Array, table: Array) -> Array:
     if len(table) == 256:
         return table[x + 128]
-    knot, fraction = x + 32768 >> 7, x & 127
-    slope = table[knot + 1] - table[knot]
+    breakpoint, fraction = x + 32768 >> 7, x & 127
+    slope = table[breakpoint + 1] - table[breakpoint]
     assert np.abs(slope).max() < 1 << 15
-    return table[knot] * 128 + slope * fraction
+    return table[breakpoint] * 128 + slope * fraction
 
 
 def _pad(op: Operation, x: Array, padding: Array, number: Array) -> Array:

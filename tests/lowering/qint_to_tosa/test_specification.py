@@ -126,7 +126,7 @@ def test_bytes_without_sign_at_every_edge() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_random_networks(schema: str) -> None:
-    """All but those that have a float island or a softmax."""
+    """All but those that have a fallback or a softmax."""
 
     def check(module: ModuleOp, graph: Graph) -> bool:
         integers = to_integers(module)

@@ -278,8 +278,8 @@ ELEMENTWISE = [
 
 
 def _interpolated(table: Array, x: Array) -> Array:
-    knot, fraction = x + 32768 >> 7, x & 127
-    return table[knot] * 128 + (table[knot + 1] - table[knot]) * fraction
+    breakpoint, fraction = x + 32768 >> 7, x & 127
+    return table[breakpoint] * 128 + (table[breakpoint + 1] - table[breakpoint]) * fraction
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ import pytest
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
 import qmlir
-from qmlir.compiler import to_integers, to_machine_code
+from qmlir.compiler import to_integers
 from qmlir.dialects.loops import TIMED
 from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
 from qmlir.ir.signature import main_function
 from qmlir.ir.source import parse_text
+from qmlir.running.machine_code import to_machine_code
 from qmlir.transforms.loops.time_calls import TimeCallsPass
 from tests.cli.small import write_small
 

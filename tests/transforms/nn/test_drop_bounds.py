@@ -7,10 +7,11 @@ import pytest
 from onnx import TensorProto
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.interfaces import Array
+from qmlir.stages import IMPORTED
 from tests.frontends.onnx.agreement import model, node, onnxruntime_run
 from tests.frontends.tflite.files import Op, T, constant, litert
 from tests.frontends.tflite.files import model as tflite_model

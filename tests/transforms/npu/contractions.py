@@ -15,11 +15,12 @@ from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.reference import Reference
 from qmlir.backends.simulated import assemble
-from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import load_device
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.numerics.contracts import CONTRACTS
+from qmlir.stages import TO_COMMANDS, to_layers
 
 Array = npt.NDArray[Any]
 
@@ -105,7 +106,7 @@ class Convolution:
 
 def program(module: ModuleOp, device: str | Path) -> Program:
     """A module on the qint level as commands of a device."""
-    return assemble(Pipeline(("qint-to-npu", {"device": str(device)}), "npu-fuse", *TO_COMMANDS)(module))
+    return assemble(Pipeline(*to_layers(str(device)), *TO_COMMANDS)(module))
 
 
 def mismatches(layer: Convolution, device: str | Path, count: int = 2) -> int:

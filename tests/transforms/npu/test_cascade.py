@@ -16,12 +16,13 @@ from qmlir.backends.npu.execute import Simulator
 from qmlir.backends.npu.report import Report, predicted_cycles
 from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import assemble, serial
-from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, main_function
+from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import Device, load_device
 from qmlir.dialects import nn, qint
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import shape_of
+from qmlir.stages import TO_COMMANDS, to_layers
 from qmlir.transforms.npu.cascade.residency import address_of
 from tests.conftest import THOROUGH
 from tests.graphs import drawn
@@ -92,8 +93,7 @@ def _without_window(draft: Draft, x: SSAValue) -> SSAValue:
 
 def layers(module: ModuleOp, device: str) -> ModuleOp:
     """A module of layers."""
-    to_npu, fuse = TO_LAYERS
-    return Pipeline((to_npu, {"device": device}), fuse)(module)
+    return Pipeline(*to_layers(device))(module)
 
 
 def staying(module: ModuleOp) -> list[LayerOp]:

@@ -8,12 +8,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
+from qmlir.stages import IMPORTED
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.tflite.runtime import LiteRT
 from tests.conftest import crossed

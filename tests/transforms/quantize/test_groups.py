@@ -114,7 +114,7 @@ def test_little_memory(digits: ModuleOp) -> None:
 def test_bytes_are_counted_as_they_are_stored(digits: ModuleOp) -> None:
     """The code holds a buffer of quotients and one of multipliers, of the bytes that `analyze` and `tune` count."""
     integers = digits.clone()
-    qmlir.compiler.Pipeline(*qmlir.compiler.TO_INTEGERS).apply(integers, qmlir.compiler.make_context())
+    qmlir.compiler.Pipeline(*qmlir.stages.TO_INTEGERS).apply(integers, qmlir.compiler.make_context())
     sizes = [op.value.array.nbytes for op in to_loops(integers).walk() if isinstance(op, ConstantBufferOp)]
     counted = [tensor for each in decided(digits) for tensor in each.figures.get("operands", ()) if tensor["constant"]]
     weights = {tuple(t["shape"]): t["bytes"] for t in counted if len(t["shape"]) > 1}

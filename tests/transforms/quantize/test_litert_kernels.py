@@ -31,7 +31,7 @@ WORSE = 6.0
 """Decibels that LiteRT's rounding may cost: its square root truncates, its lines are some steps off."""
 
 LINES = {"exp", "log", "gelu", "rsqrt"}
-"""Functions that LiteRT interpolates between knots far apart, in 16 bits with zero points of 0."""
+"""Functions that LiteRT interpolates between breakpoints far apart, in 16 bits with zero points of 0."""
 
 
 @dataclass(frozen=True)

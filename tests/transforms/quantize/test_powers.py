@@ -6,11 +6,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import OBSERVE, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.ir.names import POWER
 from qmlir.settings.policy import Policy, rule_of
+from qmlir.stages import OBSERVE
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, calibrated, entry, learnt, quantized, run, sqnr, uniform

@@ -11,13 +11,14 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.policies.ledger import decisions
+from qmlir.stages import IMPORTED
 from tests.backends.tflite.runtime import kinds
 from tests.conftest import crossed
 from tests.frontends.tflite.cases import Case
+from tests.frontends.tflite.fallbacks import STORED, fallback, fallbacks, integers
 from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run
-from tests.frontends.tflite.islands import STORED, integers, island, islands
 
 Array = np.ndarray
 
@@ -58,9 +59,9 @@ def litert(data: bytes, numerics: str, inputs: list[Array]) -> list[Array] | Non
         return None
 
 
-@crossed({"case": islands(), "stored": STORED})
+@crossed({"case": fallbacks(), "stored": STORED})
 def test_an_operator_on_floats_has_litert_s_result(case: Case, stored: str, tmp_path: Path) -> None:
-    data, inputs = island(case, stored), integers(case, stored)
+    data, inputs = fallback(case, stored), integers(case, stored)
     followed = list(RESOLVERS)
     if stored != "int8":  # one for each case is enough
         followed = followed[len(case.name) % 3 :][:1]
@@ -82,7 +83,7 @@ def test_an_operator_on_floats_has_litert_s_result(case: Case, stored: str, tmp_
 
 
 def function(kind: str) -> Case:
-    return next(case for case in islands() if case.kind == kind)
+    return next(case for case in fallbacks() if case.kind == kind)
 
 
 def every(stored: str, positive: bool) -> Array:
@@ -148,10 +149,10 @@ def test_a_change_of_scale_through_floats(before: str, behind: str, tmp_path: Pa
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# What becomes of an island
+# What becomes of a fallback
 
 
-def test_the_default_numerics_fold_an_island(tmp_path: Path) -> None:
+def test_the_default_numerics_fold_a_fallback(tmp_path: Path) -> None:
     """As under a runtime of another format: only LiteRT says by its operators what is computed on floats."""
     data = chain("SQRT", "int8", every("int8", positive=True))
     for numerics in ("default", "onnxruntime"):
@@ -160,17 +161,17 @@ def test_the_default_numerics_fold_an_island(tmp_path: Path) -> None:
 
 
 def test_what_no_table_lists_stays_on_floats(tmp_path: Path) -> None:
-    add = next(case for case in islands() if case.kind == "ADD")
-    module = loaded(island(add, "int8"), "litert-reference", tmp_path / "m.tflite")
+    add = next(case for case in fallbacks() if case.kind == "ADD")
+    module = loaded(fallback(add, "int8"), "litert-reference", tmp_path / "m.tflite")
     (entry,) = [e for e in decisions(module) if e.operation == "nn.add"]
     assert (entry.outcome, entry.code) == ("float", "runtime")
     assert entry.remedy == "follow no runtime: load the model with numerics=default"
-    (entry,) = [e for e in decisions(loaded(island(add, "int8"), "default", tmp_path / "m.tflite"))]
+    (entry,) = [e for e in decisions(loaded(fallback(add, "int8"), "default", tmp_path / "m.tflite"))]
     assert entry.outcome == "quantized"
 
 
 @pytest.mark.parametrize("kind", ["SQRT", "RELU6", "LEAKY_RELU"])
-def test_an_island_is_exported_as_one(kind: str, tmp_path: Path) -> None:
+def test_a_fallback_is_exported_as_one(kind: str, tmp_path: Path) -> None:
     x = every("int8", positive=kind == "SQRT")
     data = chain(kind, "int8", x)
     module = loaded(data, "litert-reference", tmp_path / "m.tflite")
@@ -198,7 +199,7 @@ def test_a_negation_of_stored_integers(tmp_path: Path) -> None:
     assert np.abs(computed(loaded(data, "default", tmp_path / "m.tflite"), [x])[0] - real).max() <= 1
 
 
-def test_transposes_leave_an_island_one(tmp_path: Path) -> None:
+def test_transposes_leave_a_fallback_one(tmp_path: Path) -> None:
     """Casts that a transpose sinks through stay operators."""
     shape, turned = (1, 2, 3, 4), (1, 4, 2, 3)
     (s, z), (t, u) = STORED["int8"]

@@ -14,7 +14,7 @@ import pytest
 
 import qmlir
 from qmlir.errors import FileError
-from qmlir.files import JOURNAL, replacing, settle, staged_at, together, write_together, write_whole
+from qmlir.running.files import JOURNAL, replacing, settle, staged_at, together, write_together, write_whole
 from tests.cli.small import Small, run, write_small
 
 NAMES = ("net.mlir", "net.safetensors", "net.json")
@@ -87,7 +87,7 @@ def test_a_folder_in_the_place_of_a_file_stops_the_whole_set(tmp_path: Path) -> 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from qmlir.files import write_together
+from qmlir.running.files import write_together
 folder, at = Path(sys.argv[1]), sys.argv[2]
 rename = Path.replace
 def killing(self, target):
@@ -190,7 +190,7 @@ def test_threads_that_save_one_file(tmp_path: Path) -> None:
 WRITING = """
 import sys
 from pathlib import Path
-from qmlir.files import write_together
+from qmlir.running.files import write_together
 folder, text = Path(sys.argv[1]), sys.argv[2]
 for _ in range(60):
     write_together({folder / name: lambda to: to.write_text(text) for name in sys.argv[3:]})

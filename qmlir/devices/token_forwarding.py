@@ -1,10 +1,10 @@
 """Token forwarding: replaces waits for queues that are not neighbours, so that all waits can become tokens (waits.py).
 
-A command that depends on a non-neighbouring queue waits through a relay instead: a command without effect on a queue
-between the two. A relay normally stands at the position that its queue has reached, judged by waits alone, when the
-relay can continue at once; there it delays nothing. A relay stands one command earlier if it then delays its own queue
-less than it would otherwise delay the commands that wait for it, and if the whole program becomes faster. If a FIFO
-would have to hold more tokens than it can, a relay pops the first token early.
+A command that depends on a non-neighbouring queue waits through a forwarded token instead: through a command without
+effect on a queue between the two. A forwarder normally stands at the position that its queue has reached, judged by
+waits alone, when the forwarder can continue at once; there it delays nothing. A forwarder stands one command earlier if
+it then delays its own queue less than it would otherwise delay the commands that wait for it, and if the whole program
+becomes faster. If a FIFO would have to hold more tokens than it can, a forwarder pops the first token early.
 
 Program order stays a valid serial schedule in which no FIFO overflows. The program therefore cannot deadlock: a
 command that pushes into a full FIFO waits for a pop that comes earlier in the program.
@@ -29,8 +29,8 @@ from qmlir.isa.encoding import MOST_WAITS, Command, Wait
 Counts = npt.NDArray[np.int32]
 
 
-def with_relays(commands: Sequence[Command], device: Device, routines: Sequence[Footprint] = ()) -> list[Command]:
-    """Rewrites a program so that each command waits for neighbouring queues only, with relays where needed.
+def with_forwarding(commands: Sequence[Command], device: Device, routines: Sequence[Footprint] = ()) -> list[Command]:
+    """Rewrites a program so that each command waits for neighbouring queues only, with forwarders where needed.
 
     Args:
         commands: A valid serial schedule.
@@ -50,8 +50,8 @@ def with_relays(commands: Sequence[Command], device: Device, routines: Sequence[
 
 
 def _placed(commands: Sequence[Command], device: Device, times: Sequence[Interval], early: bool) -> list[Command]:
-    """The commands with relays among them; `early` lets a relay stand a command earlier if that delays less."""
-    numbered = _numbered(_Relays(commands, device, times, early).nodes(), device)
+    """The commands with forwarders among them; `early` lets a forwarder stand a command earlier if that delays less."""
+    numbered = _numbered(_Forwarding(commands, device, times, early).nodes(), device)
     while (popped := _popped_early(numbered, device)) is not None:
         numbered = _numbered(popped, device)
     return [node.command for node in numbered]
@@ -69,19 +69,19 @@ class _Node:
         return self.command.queue
 
 
-def _relay(queue: int, after: _Node) -> _Node:
+def _forward(queue: int, after: _Node) -> _Node:
     return _Node(Sync(queue, (), 0, barrier=0), [after])
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Relays between queues that are not neighbours
+# Forwarders between queues that are not neighbours
 
 
 @dataclass(frozen=True)
 class _Place:
     """Where a node stands in the program and when it is done.
 
-    node   the command or relay
+    node   the command or forwarder
     at     number of the program's command that the node is, or in front of which it stands
     done   cycle at which it is done
     """
@@ -91,8 +91,8 @@ class _Place:
     done: int
 
 
-class _Relays:
-    """The commands of a program as nodes, and the relays in front of them."""
+class _Forwarding:
+    """The commands of a program as nodes, and the forwarders in front of them."""
 
     def __init__(self, commands: Sequence[Command], device: Device, times: Sequence[Interval], early: bool):
         self._commands, self._early = commands, early
@@ -106,7 +106,7 @@ class _Relays:
         self._in_front: defaultdict[int, list[_Node]] = defaultdict(list)
 
     def nodes(self) -> list[_Node]:
-        """Commands and relays in program order."""
+        """Commands and forwarders in program order."""
         issued = [0] * len(self._places)
         for number, (command, node) in enumerate(zip(self._commands, self._own, strict=True)):
             waits = enumerate(issued) if waits_for_all(command) else command.waits
@@ -118,14 +118,14 @@ class _Relays:
         return [node for number, own in enumerate(self._own) for node in (*self._in_front[number], own)]
 
     def _heard_of(self, source: int, number: int) -> _Node:
-        """The node that command `number` waits for instead of command `source`: `source` itself, or the last relay."""
+        """The node that command `number` waits for in place of command `source`: the command, or the last forwarder."""
         place = _Place(self._own[source], source, self._ends[source])
         for queue in self._between(self._commands[source].queue, self._commands[number].queue):
-            place = self._relayed(place, queue, number)
+            place = self._forwarded(place, queue, number)
         return place.node
 
-    def _relayed(self, place: _Place, queue: int, number: int) -> _Place:
-        """A relay on a queue that waits for a node; an existing relay for the same node is reused."""
+    def _forwarded(self, place: _Place, queue: int, number: int) -> _Place:
+        """A forwarder on a queue that waits for a node; an existing forwarder for the same node is reused."""
         if (place.node, queue) not in self._known:
             mine = self._places[queue]
             first, last = bisect_left(mine, place.at + 1), bisect_left(mine, number)
@@ -135,13 +135,13 @@ class _Relays:
                 held_up = place.done - self._starts[mine[ready - 1]]
                 ready -= held_up < late
             at = mine[ready] if ready < last else number
-            relay = _Place(_relay(queue, place.node), at, self._done(place, queue, ready))
-            self._known[place.node, queue] = relay
-            self._in_front[at].append(relay.node)
+            forward = _Place(_forward(queue, place.node), at, self._done(place, queue, ready))
+            self._known[place.node, queue] = forward
+            self._in_front[at].append(forward.node)
         return self._known[place.node, queue]
 
     def _done(self, place: _Place, queue: int, behind: int) -> int:
-        """The cycle at which a relay is done that waits for a node and stands behind `behind` commands of its queue."""
+        """The cycle at which a forwarder is done that waits for a node, behind `behind` commands of its queue."""
         return max(place.done, self._ends[self._places[queue][behind - 1]] if behind else 0)
 
     def _between(self, source: int, target: int) -> Sequence[int]:
@@ -163,7 +163,7 @@ class _Relays:
 def _numbered(nodes: Sequence[_Node], device: Device) -> list[_Node]:
     """The nodes in order, without waits that other waits imply.
 
-    A command with more waits than the device allows gets relays: commands before it that wait in its place.
+    A command with more waits than the device allows gets forwarders: commands before it that wait in its place.
     """
     numbering = _Numbering(device)
     return [numbered for node in nodes for numbered in numbering.add(node)]
@@ -179,7 +179,7 @@ class _Numbering:
         self._places: dict[_Node, int] = {}
 
     def add(self, node: _Node) -> Iterator[_Node]:
-        """Numbers the next node; yields it, after the relays that take over some of its waits."""
+        """Numbers the next node; yields it, after the forwarders that take over some of its waits."""
         waits: list[_Node] = []
         known = self._last[node.queue].copy()
         for other in sorted(node.after, key=lambda other: self._places[other], reverse=True):
@@ -213,7 +213,7 @@ class _Numbering:
 
 
 def _popped_early(nodes: Sequence[_Node], device: Device) -> list[_Node] | None:
-    """The nodes with relays that pop tokens before a FIFO overflows; None if no FIFO does."""
+    """The nodes with forwarders that pop tokens before a FIFO overflows; None if no FIFO does."""
     held: defaultdict[tuple[int, int], deque[_Node]] = defaultdict(deque)
     found: list[_Node] = []
     for node, given in zip(nodes, tokens([node.command for node in nodes], device), strict=True):
@@ -222,7 +222,7 @@ def _popped_early(nodes: Sequence[_Node], device: Device) -> list[_Node] | None:
                 held[queue, node.queue].popleft()
         for queue in given.pushes:
             if len(held[node.queue, queue]) == device.sync.tokens:
-                found.append(_relay(queue, held[node.queue, queue].popleft()))
+                found.append(_forward(queue, held[node.queue, queue].popleft()))
             held[node.queue, queue].append(node)
         found.append(node)
     return found if len(found) > len(nodes) else None

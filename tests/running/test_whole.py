@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmlir.errors import FileError
-from qmlir.files import replacing, write_together, write_whole
+from qmlir.running.files import replacing, write_together, write_whole
 
 
 def names(folder: Path) -> list[str]:

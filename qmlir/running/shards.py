@@ -1,4 +1,4 @@
-"""`qmlir.profile`: the compiler's `profile`, over shards of the samples if there are workers.
+"""Profiles over shards of the samples, on workers.
 
 A profile depends neither on the order of the samples nor on how they are split, so that workers profile shards, and the
 merged profile has the bytes of a serial one. Samples of `qmlir.read_samples` are read by the workers, from the same
@@ -13,20 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir import cached, compiler
-from qmlir.arguments import Network, samples_given
-from qmlir.executors import Given, Progress, Workers, workers_of
-from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
-from qmlir.ir.states import states_of
 from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.running.executors import Progress, Workers
 from qmlir.samples.files import Samples
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
     from qmlir.profiles.profile import Profile
-    from qmlir.profiling import Profiler
+    from qmlir.running.profiler import Profiler
 
 SHARDS = 8
 """Shards for each worker, so that workers of unequal speed end together."""
@@ -35,56 +31,30 @@ LARGEST = 32
 """The most samples of a shard; also its size where the number of samples is not known."""
 
 
-def profile(
-    module: Network,
-    samples: Calibration,
-    bins: int = 2000,
-    *,
-    per_channel: bool = False,
-    workers: Given = None,
-    done: Progress | None = None,
+def profile_in_shards(
+    profiler: "Profiler", executable: "Executable", samples: Iterable[Any], workers: Workers, done: Progress | None
 ) -> "Profile":
-    """Learns the ranges of a float network's tensors by running the compiled network on samples.
+    """Returns a profile over samples, which workers learn in shards; it has no samples if there are none.
 
     Args:
-        module: A float network, or its path; it stays unchanged.
-        samples: Arrays for the only input, or dicts of them by name. To a network with states they are one sequence,
-            and a list of them is a sequence of its own.
-        bins: The most bins a histogram may have.
-        per_channel: Whether to learn the same for each channel, along the last axis, too.
-        workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
-            threads of this process. A network with states is always profiled in this process.
+        profiler: Counts values.
+        executable: The compiled network with observers' results.
+        samples: The samples, in order.
+        workers: Those that profile shards.
         done: Is called with the number of samples that are done.
-
-    Raises:
-        ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
-        QmlirError: The network has operations that qmlir does not know.
-
-    >>> import qmlir
-    >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
-    True
     """
-    chosen = workers_of(workers)
-    try:
-        network = compiler.loaded(module)
-        if not chosen.elsewhere or states_of(compiler.main_function(network)):
-            return compiler.profile(network, samples, bins, per_channel=per_channel)
-        profiler, observed = compiler.profiler_of(network, bins, per_channel=per_channel)
-        work = _Work(profiler, cached.compile(observed), samples if isinstance(samples, Samples) else None)
-        count = len(samples) if isinstance(samples, Samples | list | tuple) else None
-        size = shard_size(count, chosen)
+    work = _Work(profiler, executable, samples if isinstance(samples, Samples) else None)
+    count = len(samples) if isinstance(samples, Samples | list | tuple) else None
+    size = shard_size(count, workers)
 
-        def said(shards: int) -> None:
-            if done is not None:
-                done(min(shards * size, count or shards * size))
+    def said(shards: int) -> None:
+        if done is not None:
+            done(min(shards * size, count or shards * size))
 
-        found = profiler.empty()
-        for part in chosen.map(_profiled, work, _shards(samples_given(samples), size), said):
-            found.merge(part)
-        return compiler.with_samples(found)
-    finally:
-        if chosen is not workers:
-            chosen.close()
+    found = profiler.empty()
+    for part in workers.map(_profiled, work, _shards(samples, size), said):
+        found.merge(part)
+    return found
 
 
 def shard_size(count: int | None, workers: Workers) -> int:

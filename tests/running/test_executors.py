@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir import executors
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError, QmlirWarning, UnsupportedError
-from qmlir.executors import DaskWorkers, ExecutorWorkers, ProcessWorkers, Workers, share_of_memory, workers_of
+from qmlir.running import executors
+from qmlir.running.executors import DaskWorkers, ExecutorWorkers, ProcessWorkers, Workers, share_of_memory, workers_of
 from tests.cli.small import Small, run, write_small
 
 

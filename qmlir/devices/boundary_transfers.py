@@ -1,7 +1,7 @@
 """The offload cost of a part of a network: what it costs that the host computes it instead of the device.
 
-A crossing is the boundary transfer: the host begins a routine, reads its tensors and writes its results. On top of the
-crossing comes the computation at the host's speed.
+A boundary transfer is that the host begins a routine, reads its tensors and writes its results. On top of the transfer
+comes the computation at the host's speed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,17 +29,17 @@ from qmlir.isa.commands import Host
 class Call:
     """Cycles of one call of a host routine.
 
-    crossing   cycles to begin the routine, and to read and write its tensors
-    computing  cycles beyond the crossing: the host reads constants, or computes more slowly than it reads and writes
+    transfer   cycles to begin the routine, and to read and write its tensors
+    computing  cycles beyond the transfer: the host reads constants, or computes more slowly than it reads and writes
     """
 
-    crossing: int
+    transfer: int
     computing: int
 
     @property
     def cycles(self) -> int:
         """Cycles of the whole call."""
-        return self.crossing + self.computing
+        return self.transfer + self.computing
 
 
 def call(operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: Iterable[SSAValue], on: Device) -> Call:
@@ -52,11 +52,11 @@ def call(operations: Sequence[Operation], inputs: Iterable[SSAValue], outputs: I
         on: The device to which the host belongs.
     """
     read, written = (sum(map(stored_bytes, values)) for values in (inputs, outputs))
-    crossing, whole = (
+    transfer, whole = (
         demand(Host(0, (), 0, 0, read, written, constants, work), on, Footprint())
         for constants, work in ((0, 0), (constant_bytes(operations), work_of(operations)))
     )
-    return Call(crossing.setup + crossing.engine, whole.engine - crossing.engine)
+    return Call(transfer.setup + transfer.engine, whole.engine - transfer.engine)
 
 
 def least_cycles(

@@ -9,13 +9,13 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from qmlir.analysis.counts import decided, kinds, kinds_table
-from qmlir.arguments import Network
 from qmlir.compiler import loaded
 from qmlir.display import Shown, Table, bytes_text
 from qmlir.errors import QmlirError
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import deciding_operations
+from qmlir.settings.arguments import Network
 
 if TYPE_CHECKING:
     from xdsl.dialects import func

@@ -22,12 +22,12 @@ STORED: dict[str, tuple[Scaling, Scaling]] = {
 VERSIONS = {"int8": 2, "uint8": 1, "int16": 3}
 
 
-def islands() -> list[Case]:
+def fallbacks() -> list[Case]:
     """The cases that LiteRT computes on floats, and whose results are floats."""
     return [c for c in CASES if "float32" in c.formats and c.source is None and c.result is None and not c.results]
 
 
-def island(case: Case, stored: str, *, same: bool = False) -> bytes:
+def fallback(case: Case, stored: str, *, same: bool = False) -> bytes:
     """A case on floats between casts.
 
     Args:

@@ -85,7 +85,7 @@ func.func @main(%x: tensor<256x!q>) -> tensor<16x16x!q> {{
     np.testing.assert_array_equal(qmlir.reference(module)(x), x.reshape(16, 16).T)
 
 
-def test_an_island_between_integers() -> None:
+def test_a_fallback_between_integers() -> None:
     """A normalization in the middle: integers before and after, its own result rounded once."""
     module = parsed("""
 !a = !quant.uniform<i8:f32, 0.0625>

@@ -29,15 +29,15 @@ import numpy as np
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import FileError, OptionError, QmlirWarning
-from qmlir.files import noted_files, replacing
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.signature import Batch, Count, Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
+from qmlir.running.files import noted_files, replacing
 
 if TYPE_CHECKING:
-    from qmlir.arguments import Network
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Accelerator
+    from qmlir.settings.arguments import Network
 
 VARIABLE, BYTES_VARIABLE = "QMLIR_CACHE", "QMLIR_CACHE_BYTES"
 
@@ -83,7 +83,7 @@ def compile(
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
-    Machine code of a network that was compiled before is read from disk; see qmlir/cached.py.
+    Machine code of a network that was compiled before is read from disk; see qmlir/running/cached.py.
 
     Args:
         module: A network, or its path; it stays unchanged.
@@ -249,7 +249,7 @@ def module_hash(module: Any) -> str | None:
 
 
 @once
-def sources_hash(root: Path = Path(__file__).parent) -> str:
+def sources_hash(root: Path = Path(__file__).parents[1]) -> str:
     """The hash of a module, or of all files of a package that code depends on; by default of qmlir."""
     total = hashlib.sha256(root.read_bytes() if root.is_file() else b"")
     for folder, folders, names in os.walk(root):

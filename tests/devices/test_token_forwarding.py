@@ -1,4 +1,4 @@
-"""Tokens where they are scarce: relays between queues that are no neighbours, and FIFOs that hold few tokens."""
+"""Tokens where they are scarce: forwarders between queues that are no neighbours, and FIFOs that hold few tokens."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program, flat
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import load_device
-from qmlir.devices.relays import with_relays
 from qmlir.devices.timeline import Timeline
+from qmlir.devices.token_forwarding import with_forwarding
 from qmlir.devices.waits import Tokens, tokens
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
@@ -115,21 +115,21 @@ def test_random_programs(tmp_path: Path, seed: int) -> None:
         Move(int(rng.choice(4, p=weights)), (), 0, Place(0, 64 * a), Place(0, 64 * b), 64, 1, 1, 0, 0, 0, 0)
         for a, b in rng.integers(0, 12, (40, 2)).tolist()
     ]
-    program = Program(flat(device), with_relays(waiting(moves), device))
+    program = Program(flat(device), with_forwarding(waiting(moves), device))
     assert not list(beyond_tokens(program.commands, device))
     assert [replace(c, waits=()) for c in program.commands if not isinstance(c, Sync)] == [*moves, End(1, (), 0, 0)]
     assert found(program, device) == ""
 
 
 def test_a_token_is_popped_early(tmp_path: Path) -> None:
-    """Three loads, then a sum for each: where two tokens fit between them, a relay takes the first before the third."""
+    """Three loads, then a sum for each: where two tokens fit between them, a forwarder takes the first early."""
     device = load_device(variant(tmp_path, "vta", PLENTY, "tokens = 2"))
     program = [*[Sync(0, (), 0, 0)] * 3, *(Mark(1, (Wait(0, n),), 0, n) for n in (1, 2, 3)), End(1, (), 0, 0)]
-    relayed = with_relays(program, device)
-    assert [(type(c).__name__, c.queue, c.waits) for c in relayed[:5]] == [
+    forwarded = with_forwarding(program, device)
+    assert [(type(c).__name__, c.queue, c.waits) for c in forwarded[:5]] == [
         ("Sync", 0, ()), ("Sync", 0, ()), ("Sync", 1, (Wait(0, 1),)), ("Sync", 0, ()), ("Mark", 1, ()),
     ]  # fmt: skip
-    assert [c.waits for c in relayed[5:7]] == [(Wait(0, 2),), (Wait(0, 3),)]
+    assert [c.waits for c in forwarded[5:7]] == [(Wait(0, 2),), (Wait(0, 3),)]
 
 
 def test_who_has_no_room_waits(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from qmlir.ir.signature import MEMORY
 from qmlir.numerics import Array
 
 if TYPE_CHECKING:
-    from qmlir.backends.cpu.machine import Machine
     from qmlir.profiles.profile import Profile
     from qmlir.settings.policy import Policy
 
@@ -205,31 +204,6 @@ def _typed(option: str, given: object, type: type[T], need: str) -> T:
 
 def _described(given: object) -> str:
     return f"{given!r} of type {type(given).__name__}"
-
-
-def require_threads(threads: int, machine: "Machine") -> None:
-    """Raises `OptionError` if a call of code for a processor cannot use so many threads."""
-    from qmlir.dialects.loops import MOST_THREADS
-
-    if not 1 <= threads <= MOST_THREADS:
-        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(threads))
-    if threads > 1 and not machine.system.hosted:
-        raise OptionError("threads", "must be 1: there are none on this system", got=f"{threads} on {machine.triple}")
-
-
-def machine_given(cpu: object, features: object, triple: object = None, target: object = None) -> "Machine":
-    """Returns the processor that a user names.
-
-    Raises:
-        OptionError: There is no such processor, feature or triple, or a device is named, whose host is this processor.
-    """
-    from qmlir.backends.cpu import Machine
-
-    given = {"cpu": cpu, "features": features, "triple": triple}
-    texts = {key: None if value is None else text_given(key, value) for key, value in given.items()}
-    if target is not None and (named := [key for key, text in texts.items() if text is not None]):
-        raise OptionError(named[0], "must not be given for a device: its host is this processor")
-    return Machine.of(texts["cpu"], texts["features"], texts["triple"])
 
 
 def memory_given(memory: object, threads: int) -> str:

@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_op_definition, traits_def
 from xdsl.rewriter import Rewriter
 
 import qmlir
-from qmlir import cached, compiler
+from qmlir import compiler
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine
 from qmlir.dialects.nn.elementwise import FunctionOp
@@ -24,6 +24,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.numerics.elementary.lanes import N
 from qmlir.plugins import DIALECTS
+from qmlir.running import cached
 from tests.cli.small import Small, run, write_small
 from tests.packages import install
 from tests.packages import site as site

@@ -1,4 +1,4 @@
-"""Shared code of the exports to upstream dialects (tosa, linalg), called ways out: they rebuild functions op by op.
+"""Shared code of the exports to upstream dialects (tosa, linalg), which rebuild functions operation by operation.
 
 An export from qint is a table of rules, operation class → rule. `rebuild` walks each function and hands every operation
 to its rule together with its lowered operands. It writes an operation without a rule as the operations that compose it,

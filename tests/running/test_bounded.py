@@ -10,8 +10,8 @@ from qmlir.devices import load_device
 from qmlir.errors import FileError, QmlirError
 from qmlir.ir.side_file import map_side_file
 from qmlir.profiles.profile import Profile
+from qmlir.running.yaml_files import NESTING, check_data
 from qmlir.settings.policy import Policy
-from qmlir.yaml_files import NESTING, check_data
 
 
 def aliases(first: str, next: str, count: int = 12) -> str:

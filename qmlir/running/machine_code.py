@@ -1,0 +1,68 @@
+"""From the qint level to machine code of a processor: the stages below qint (stages.py), in order."""
+
+from dataclasses import replace
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir import stages
+from qmlir.backends.cpu import Executable, Machine, build, enabled
+from qmlir.ir.context import make_context
+from qmlir.ir.garbage import collected_rarely
+from qmlir.ir.passes import Pipeline
+from qmlir.ir.signature import Signature, main_function, signature_of
+
+
+@collected_rarely
+def to_machine_code(
+    module: ModuleOp, threads: int = 1, machine: Machine | None = None, *, counter: str | None = None,
+    memory: str = "fast", debug_info: bool = False,
+) -> Executable:  # fmt: skip
+    """Compiles a network on the qint level to machine code; its passes change `module` in place.
+
+    Args:
+        module: The network.
+        threads: Threads that one call may use.
+        machine: The processor to generate code for; by default this one.
+        counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
+            are one more output, behind the others. None for code without.
+        memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
+        debug_info: Whether debug lines name the layers.
+    """
+    entry = main_function(module).sym_name.data
+    machine = machine or Machine.host()
+    signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
+    to_llvm = stages.to_llvm(_enabled(machine), machine.system.bits)
+    Pipeline(*to_llvm).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
+    return build(module, signature, entry=entry, machine=machine, debug_info=debug_info)
+
+
+def to_planned_loops(
+    module: ModuleOp, threads: int = 1, machine: Machine | None = None, *, counter: str | None = None,
+    memory: str = "fast",
+) -> Signature:  # fmt: skip
+    """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
+
+    Args:
+        module: The network.
+        threads: Threads that one call may use.
+        machine: The processor to generate code for; by default this one.
+        counter: As for `to_machine_code`.
+        memory: As for `to_machine_code`.
+
+    Returns:
+        The inputs and outputs of the code.
+    """
+    function = main_function(module)
+    signature = signature_of(function)
+    loops = stages.to_loops(_enabled(machine or Machine.host()), memory, counter)
+    Pipeline(*loops).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
+    if counter is not None:
+        readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
+        signature = replace(signature, outputs=(*signature.outputs, readings))
+    Pipeline(*stages.to_plan(threads, memory)).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
+    return signature
+
+
+def _enabled(machine: Machine) -> str:
+    """The features of a processor as passes take them: `+avx2,+fma`."""
+    return ",".join(f"+{name}" for name in sorted(enabled(machine)))
