@@ -40,6 +40,9 @@ from qmlir.lowering.qint_to_loops.arithmetic import (
 LARGEST = (1 << 31) - 1
 """The greatest i32."""
 
+NO_BYTES = "data or weights are no bytes, or sums have 64 bits"
+"""Why a task does not suit kernels of bytes."""
+
 
 def fits_i16(element: Attribute, zero_point: int) -> bool:
     """Whether every integer of a type minus a zero point fits i16."""
@@ -120,7 +123,7 @@ def _no_pairs(task: Task[Arithmetic], machine: Capabilities) -> str:
 def _no_quads(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why a step cannot multiply quads of bytes."""
     if not task.is_of_bytes or isinstance(task.weights, SSAValue):
-        return "data or weights are no bytes, or sums have 64 bits"
+        return NO_BYTES
     return "a quad would span two groups" if task.groups > 1 and task.weights.shape[3] % 4 else ""
 
 
@@ -137,9 +140,7 @@ def _no_words(task: Task[Arithmetic], machine: Capabilities, *, packed: bool, wi
 
 def _no_matrices(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why the matrix unit does not suit."""
-    if not task.is_of_bytes:
-        return _no_quads(task, machine)
-    return "kernels are to take little memory" if machine.small else matrices.why_not(task)
+    return matrices.why_not(task) if task.is_of_bytes else NO_BYTES
 
 
 def _no_winograd(task: Task[Arithmetic], machine: Capabilities) -> str:
@@ -168,11 +169,13 @@ def _no_small_weights(task: Task[Arithmetic], machine: Capabilities) -> str:
 
 def _no_partners(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why channels are not paired so that no sum of two products leaves 16 bits."""
-    if not task.is_of_bytes:
-        return _no_quads(task, machine)
-    if machine.small or task.bits < BYTE:
-        return "kernels are to take little memory" if machine.small else "weights are packed"
+    if not task.is_of_bytes or task.bits < BYTE:
+        return NO_BYTES if not task.is_of_bytes else "weights are packed"
     return "" if paired.pairing_for(task) else "the window has several taps, or too few channels find a partner"
+
+
+def _has_matrices(machine: Capabilities) -> bool:
+    return machine.matrices and not machine.small
 
 
 def _has_signed_quads(machine: Capabilities) -> bool:
@@ -185,6 +188,10 @@ def _has_quads(machine: Capabilities) -> bool:
 
 def _has_byte_pairs(machine: Capabilities) -> bool:
     return machine.byte_pairs and not machine.quads
+
+
+def _has_little_memory(machine: Capabilities) -> bool:
+    return machine.small and machine.vectors and not machine.quads
 
 
 def _words(
@@ -212,7 +219,7 @@ SATURATING = [Candidate("saturating pairs", lower_contraction)]
 """The kernel of sums of which each pair saturates."""
 
 SUMS: Sequence[Candidate[Arithmetic]] = (
-    Candidate("matrix unit", _in(_in_signed_quads, matrices.lower_matrices), lambda m: m.matrices, _no_matrices),
+    Candidate("matrix unit", _in(_in_signed_quads, matrices.lower_matrices), _has_matrices, _no_matrices),
     Candidate(
         "Winograd",
         _in(lambda task: replace(_in_pairs(task), name="qint_winograd"), winograd.lower_winograd),
@@ -225,9 +232,9 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
     _words("words", SignedQuads, halves=False),
     Candidate("quads of signed bytes", _in(_in_signed_quads), _has_signed_quads, _no_quads),
     Candidate("quads of bytes", _in(_in_quads), _has_quads, _no_quads),
-    Candidate("quads in place", _in(_in_signed_quads), lambda m: m.small and m.vectors, _no_quads_in_place),
+    Candidate("quads in place", _in(_in_signed_quads), _has_little_memory, _no_quads_in_place),
     Candidate("pairs of bytes", _in(partial(_in_quads, pairs_fit=True)), _has_byte_pairs, _no_small_weights),
-    Candidate("paired channels", _lower_paired, _has_byte_pairs, _no_partners),
+    Candidate("paired channels", _lower_paired, lambda m: _has_byte_pairs(m) and not m.small, _no_partners),
     replace(PAIRS, lower=_in(_in_pairs), why_not=_no_pairs),
     SINGLES,
 )
@@ -238,11 +245,13 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
 # Depthwise convolutions
 
 
+def _slides(machine: Capabilities) -> bool:
+    return machine.quads >= sliding.LEAST_LANES and not machine.small
+
+
 def _no_window(task: Task[TapArithmetic], machine: Capabilities) -> str:
     """Why a window of bytes does not slide along rows."""
-    if not task.is_of_bytes:
-        return "data or weights are no bytes, or sums have 64 bits"
-    return "kernels are to take little memory" if machine.small else sliding.why_not(task)
+    return sliding.why_not(task) if task.is_of_bytes else NO_BYTES
 
 
 def _lower_sliding(state: MainLowering, task: Task[TapArithmetic]) -> None:
@@ -272,7 +281,7 @@ def _lower_pair_taps(state: MainLowering, task: Task[TapArithmetic]) -> None:
 
 
 TAPS: Sequence[Candidate[TapArithmetic]] = (
-    Candidate("sliding window", _lower_sliding, lambda m: m.quads >= sliding.LEAST_LANES, _no_window),
+    Candidate("sliding window", _lower_sliding, _slides, _no_window),
     Candidate("pairs of taps", _lower_pair_taps, lambda m: m.vectors, _no_pair_taps),
     Candidate("single taps", lower_depthwise),
 )

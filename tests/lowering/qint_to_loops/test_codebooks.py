@@ -9,7 +9,6 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute, SSAValue
 
 import qmlir
-from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.codegen.kernels.bits import BYTE, Packing, pack, pack_in_order
 from qmlir.codegen.machine import Capabilities
 from qmlir.dialects.nn import ConstantOp
@@ -20,10 +19,8 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
-from tests.backends.cpu import programs
-from tests.backends.cpu.test_elsewhere import machine_of
 from tests.conftest import crossed
-from tests.lowering.both import assert_same, check, compiled, features_of, network, referred, to_loops
+from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
 FEATURES = {
@@ -326,19 +323,3 @@ def test_a_network(cpu: str) -> None:
         reference = qmlir.reference(q)
         for image in images[:5]:
             np.testing.assert_array_equal(code(image), reference(image))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cpu", [name for name in PROCESSORS if name != "x86-64-v2"])
-def test_code_for_other_processors(cpu: str) -> None:
-    machine, table = machine_of(cpu), table_of(5, FAR)
-    graphs = {
-        convolution(weights_of(table, 12, 3, 3, 8), table): integers(0, 1, 5, 6, 8),
-        fully_connected(weights_of(table, 12, 64), table): integers(0, 1, 64),
-        depthwise(weights_of(table, 1, 3, 3, 24), table): integers(0, 1, 5, 6, 24),
-    }
-    for graph, x in graphs.items():
-        module = network(graph, ConstantOp(x).y.type)
-        signature, named, expected = referred(module, [x])
-        executable = compiled(to_loops(module, features=features_of(machine), verify=False), signature, machine)
-        assert_same(expected, programs.run(executable, [signature.arrays(named)])[0])
