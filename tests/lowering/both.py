@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 from qmlir.backends.cpu import Machine, build, enabled
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.reference import Reference
-from qmlir.codegen.kernel import PARALLEL
+from qmlir.codegen.lowering import PARALLEL
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from qmlir.codegen.kernel import MainLowering
 from qmlir.codegen.kernels.task import A, Task
+from qmlir.codegen.lowering import MainLowering
 from qmlir.codegen.machine import Capabilities
 from qmlir.ir.interfaces import shape_of
 

@@ -27,12 +27,8 @@ from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, element_bytes
-from qmlir.codegen.kernel import (
-    Arithmetic,
-    MainLowering,
-    memref_shape,
-)
-from qmlir.codegen.kernels.bits import Packing, pack
+from qmlir.codegen.kernels.interfaces import Arithmetic
+from qmlir.codegen.kernels.packed_weights import Packing, pack
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -49,6 +45,7 @@ from qmlir.codegen.kernels.packing import (
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
+from qmlir.codegen.lowering import MainLowering, memref_shape
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes

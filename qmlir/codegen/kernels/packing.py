@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import SCRATCH_LIMIT, SMALL_SCRATCH, Arithmetic, Array, Kernel, MainLowering, memref_shape
-from qmlir.codegen.kernels.bits import BYTE
+from qmlir.codegen.kernels.interfaces import Arithmetic
+from qmlir.codegen.kernels.packed_weights import BYTE
+from qmlir.codegen.lowering import SCRATCH_LIMIT, SMALL_SCRATCH, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape

@@ -22,12 +22,13 @@ from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, MainLowering
 from qmlir.codegen.kernels.contraction import MOST_TOGETHER, left_over, outputs_together
+from qmlir.codegen.kernels.interfaces import Arithmetic
 from qmlir.codegen.kernels.packing import pack_weights, pad_channels
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock
+from qmlir.codegen.lowering import SCRATCH_LIMIT, MainLowering
 from qmlir.codegen.value import INDEX, Value
 
 LANES = 16

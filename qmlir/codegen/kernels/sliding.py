@@ -31,10 +31,11 @@ from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers
-from qmlir.codegen.kernel import Array, Epilogue, Finished, MainLowering, QuadArithmetic, TapArithmetic, memref_shape
-from qmlir.codegen.kernels.bits import constant_weights
+from qmlir.codegen.kernels.interfaces import Epilogue, Finished, QuadArithmetic, TapArithmetic
+from qmlir.codegen.kernels.packed_weights import constant_weights
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.kernels.task import LayerKernel, Task
+from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 

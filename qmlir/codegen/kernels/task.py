@@ -9,9 +9,10 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering, TapArithmetic
-from qmlir.codegen.kernels.bits import BYTE, Groups
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, FinishedKernel, TapArithmetic
+from qmlir.codegen.kernels.packed_weights import BYTE, Groups
 from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.lowering import Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
 from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.types import is_memref
@@ -82,7 +83,7 @@ class Task(Layer[A]):
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     largest     the largest magnitude of integer data minus their zero point
     multipliers integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
-    bits        the bits of a weight; fewer than 8 are packed (bits.py)
+    bits        the bits of a weight; fewer than 8 are packed (packed_weights.py)
     grouped     the integers whose multiples the weights are; they have the bits of these then
     codebook    the table whose entries the weights are; they have the bits of places in it then
     """

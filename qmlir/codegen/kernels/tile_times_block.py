@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i64
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
-from qmlir.codegen.kernel import Arithmetic, Epilogue, Finished
-from qmlir.codegen.kernels.bits import Packing
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.packed_weights import Packing
 from qmlir.codegen.value import Value
 
 
@@ -87,7 +87,7 @@ class TileTimesBlock(Finished, Microkernel):
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     streams    whether each step asks for weights of the next block, because they come from far memory
-    packing    how w holds the weights: as bytes, or packed (bits.py) in chunks of a step's weights
+    packing    how w holds the weights: as bytes, or packed (packed_weights.py) in chunks of a step's weights
     grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                0 if weights have none
     at_once    the steps of a turn of the innermost loop, which divide those of a run

@@ -36,10 +36,11 @@ from xdsl.dialects.builtin import MemRefType, i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering
-from qmlir.codegen.kernels.bits import BYTE
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, FinishedKernel
+from qmlir.codegen.kernels.packed_weights import BYTE
 from qmlir.codegen.kernels.packing import Rows, Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
 from qmlir.codegen.kernels.task import Task
+from qmlir.codegen.lowering import SCRATCH_LIMIT, Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
 
 OUTPUTS, INPUTS = 4, 6

@@ -12,12 +12,13 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic, constant_array
 from qmlir.codegen.kernels.choice import Candidate, choose
 from qmlir.codegen.kernels.contraction import lower_contraction
 from qmlir.codegen.kernels.depthwise import lower_depthwise
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, TapArithmetic
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.kernels.task import Broadcast, Task
+from qmlir.codegen.lowering import Array, MainLowering, Rules, constant_array
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp

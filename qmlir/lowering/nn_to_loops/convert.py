@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
+from qmlir.codegen.lowering import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn.base import NNOp, is_half, is_quantized
 from qmlir.ir.passes import option

@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, QuadArithmetic, TapArithmetic
+from qmlir.codegen.kernels.interfaces import Arithmetic, QuadArithmetic, TapArithmetic
+from qmlir.codegen.lowering import Array
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import centred
 from qmlir.dialects.simd import DotI16I8QuadsOp

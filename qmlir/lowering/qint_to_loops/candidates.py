@@ -18,13 +18,14 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.kernel import SMALL_SCRATCH, Arithmetic, Array, MainLowering, TapArithmetic
-from qmlir.codegen.kernels import matrices, paired, sliding, winograd
-from qmlir.codegen.kernels.bits import BYTE, fit
+from qmlir.codegen.kernels import matrix_unit, paired, sliding, winograd
 from qmlir.codegen.kernels.choice import Candidate
 from qmlir.codegen.kernels.contraction import lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, lower_depthwise
+from qmlir.codegen.kernels.interfaces import Arithmetic, TapArithmetic
+from qmlir.codegen.kernels.packed_weights import BYTE, fit
 from qmlir.codegen.kernels.task import Task
+from qmlir.codegen.lowering import SMALL_SCRATCH, Array, MainLowering
 from qmlir.codegen.machine import Capabilities
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_loops.arithmetic import (
@@ -140,7 +141,7 @@ def _no_words(task: Task[Arithmetic], machine: Capabilities, *, packed: bool, wi
 
 def _no_matrices(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why the matrix unit does not suit."""
-    return matrices.why_not(task) if task.is_of_bytes else NO_BYTES
+    return matrix_unit.why_not(task) if task.is_of_bytes else NO_BYTES
 
 
 def _no_winograd(task: Task[Arithmetic], machine: Capabilities) -> str:
@@ -219,7 +220,7 @@ SATURATING = [Candidate("saturating pairs", lower_contraction)]
 """The kernel of sums of which each pair saturates."""
 
 SUMS: Sequence[Candidate[Arithmetic]] = (
-    Candidate("matrix unit", _in(_in_signed_quads, matrices.lower_matrices), _has_matrices, _no_matrices),
+    Candidate("matrix unit", _in(_in_signed_quads, matrix_unit.lower_matrices), _has_matrices, _no_matrices),
     Candidate(
         "Winograd",
         _in(lambda task: replace(_in_pairs(task), name="qint_winograd"), winograd.lower_winograd),

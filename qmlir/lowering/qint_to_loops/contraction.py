@@ -14,11 +14,12 @@ import numpy as np
 from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.kernel import Array, Epilogue, MainLowering, Rules
-from qmlir.codegen.kernels.bits import codebook_of_weights, groups_of_weights, width_of_weights
 from qmlir.codegen.kernels.choice import choose
+from qmlir.codegen.kernels.interfaces import Epilogue
+from qmlir.codegen.kernels.packed_weights import codebook_of_weights, groups_of_weights, width_of_weights
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
 from qmlir.codegen.kernels.task import Broadcast, Task
+from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
     BlockedFullyConnectedOp,

@@ -7,7 +7,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.kernel import Rule, lower_tensor_ops
+from qmlir.codegen.lowering import Rule, lower_tensor_ops
 from qmlir.codegen.machine import capabilities
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry

@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernel import Array, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
+from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp

@@ -24,7 +24,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.backends.cpu.machine import known_to_llvm, missing_here
-from qmlir.codegen.kernel import PARALLEL, is_kernel
+from qmlir.codegen.lowering import PARALLEL, is_kernel
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import RequantizeOp

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute, SSAValue
 
 import qmlir
-from qmlir.codegen.kernels.bits import BYTE, Packing, pack, pack_in_order
+from qmlir.codegen.kernels.packed_weights import BYTE, Packing, pack, pack_in_order
 from qmlir.codegen.machine import Capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp

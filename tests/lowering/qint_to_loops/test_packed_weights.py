@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 import qmlir
-from qmlir.codegen.kernels.bits import BYTE, pack_bits, pieces, width_in_chunks
+from qmlir.codegen.kernels.packed_weights import BYTE, pack_bits, pieces, width_in_chunks
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32

@@ -28,10 +28,11 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Finished, MainLowering, memref_shape
-from qmlir.codegen.kernels.bits import constant_weights
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.packed_weights import constant_weights
 from qmlir.codegen.kernels.packing import Window, gather_windows, pad_channels, prepare_image
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
+from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 

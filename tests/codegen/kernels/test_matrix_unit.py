@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
-from qmlir.codegen.kernels.matrices import DEPTH, FAR, SIDE, STRIP, UNIT, Depth, Strips
+from qmlir.codegen.kernels.matrix_unit import DEPTH, FAR, SIDE, STRIP, UNIT, Depth, Strips
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp

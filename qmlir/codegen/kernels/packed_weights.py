@@ -28,7 +28,7 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Array, Kernel, MainLowering
+from qmlir.codegen.lowering import Array, Kernel, MainLowering
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
