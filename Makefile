@@ -27,18 +27,16 @@ demo: $(READY) ## the digits network: profile, quantize, compile, run, compare w
 	$(BIN)/python examples/digits/demo.py
 
 certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line for each with what is proved and checked
-	$(BIN)/python -W ignore -m tests.models.certificates $(NETWORKS)
+	$(BIN)/python -W ignore -m docs.measurements.certificates $(NETWORKS)
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes. Each worker has
 # half of the files, as long as there are some: what a file's tests share is made once.
 test: $(READY) ## every test but the slow ones and those of trained networks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks \
-	  -m "not slow and not models"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not slow and not models"
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 slow: $(READY) ## tests that take a second or more each: pages of the documentation, searches, emulators, several processes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks \
-	  -m "slow and not models"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "slow and not models"
 
 check: lint test ## what has to hold before each commit: format, style, types, layers, tests
 
@@ -47,12 +45,8 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -W ignore -m tests.conformance.matrix --check
-	$(BIN)/python -W ignore -m tests.devices.pages --check
-	$(BIN)/python -W ignore -m tests.cli.documents_page --check
-	$(BIN)/python -W ignore -m tests.errors.page --check
-	$(BIN)/python -W ignore docs/site/reference.py --check
-	$(BIN)/python -W ignore -m tests.models.accuracy --check
+	PYTHONPATH=. $(BIN)/python -W ignore docs/site/pages.py --check
+	$(BIN)/python -W ignore -m docs.measurements.accuracy --check
 
 docs: $(SITE) ## the documentation's site, in build/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -63,23 +57,23 @@ models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLI
 	$(MAKE) accuracy
 
 models-sample: $(READY) ## a few seeded samples of each of these networks, and transformers, in minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks -m models
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m models
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
-	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)
+	$(BIN)/python -W ignore -m docs.measurements.accuracy -j $(JOBS)
 
 tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these networks, and what the searches cost
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.tuning
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.tuning --exhaustive
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.tuning
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.tuning --exhaustive
 
 explore: $(READY) ## networks on variants of a device: cycles, bytes and errors by precision, and which none beats; JOBS
-	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.exploring --jobs $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.exploring --jobs $(JOBS)
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
-	$(BIN)/python -m tests.models.accelerators
+	$(BIN)/python -m docs.measurements.accelerators
 
 everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, instructions, ratios
-	$(BIN)/python -W ignore -m tests.models.everywhere
+	$(BIN)/python -W ignore -m docs.measurements.everywhere
 
 conformance: $(READY) ## all of what `make test` runs a share of, with a table: ONNX's cases, random layers, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/lowering tests/backends/npu \
@@ -101,16 +95,12 @@ files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: 
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.files --count $(or $(N),5000) --jobs $(JOBS)
 
 tables: $(TOOLS) ## write the generated pages anew: OPERATORS.md, DEVICES.md, and of docs/ errors, json, api, command-line
-	$(BIN)/python -W ignore -m tests.conformance.matrix
-	$(BIN)/python -W ignore -m tests.devices.pages
-	$(BIN)/python -W ignore -m tests.cli.documents_page
-	$(BIN)/python -W ignore -m tests.errors.page
-	$(BIN)/python -W ignore docs/site/reference.py
+	PYTHONPATH=. $(BIN)/python -W ignore docs/site/pages.py
 
 bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
-	$(BIN)/python -W ignore -m tests.benchmarks.peers
-	$(BIN)/python -W ignore -m tests.benchmarks.depthwise
-	$(BIN)/python -m pytest tests/benchmarks -q -s
+	$(BIN)/python -W ignore -m docs.measurements.peers
+	$(BIN)/python -W ignore -m docs.measurements.depthwise
+	$(BIN)/python -m pytest docs/measurements -q -s
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

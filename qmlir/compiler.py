@@ -21,7 +21,7 @@ from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.signature import main_function
+from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
@@ -90,7 +90,8 @@ def load(
         Pipeline(*from_tosa, *stages.FROM_FILE).apply(module, make_context())
     limit(module, fold_budget)
     if state:
-        bind_states(main_function(module), arguments.name_pairs_given("state", state))
+        function = main_function(module)
+        bind_states(function, *signature_of(function).flat().names(), arguments.name_pairs_given("state", state))
     if numerics is not None:
         from qmlir.policies.runtimes import follow
 

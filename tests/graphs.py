@@ -1,305 +1,173 @@
-"""Random networks for hypothesis: a module on the nn level with ranges, and inputs for it."""
+"""Random networks on the nn level, for every test that draws one: the steps of tests/steps.py put together.
 
-from collections.abc import Callable
+network(rng)            for devices: operations of a device and of its host, of every rank, one or two inputs
+frontend_network(seed)  as frontends write it: spatial operations between transposes, names on what computes
+graphs()                a strategy of hypothesis: images, with ranges and samples
+quantized(…)            draws those, quantizes and checks each
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from xdsl.dialects import func
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    BoolAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    ModuleOp,
-    TensorType,
-    f32,
-    i64,
-)
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.reference import trace
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn.base import bound, is_float
-from qmlir.dialects.windows import ints
 from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.names import NAME, NameAttr
-from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
+from qmlir.ir.rewriting import names_of_value
+from qmlir.ir.signature import main_function
+from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.observers import InsertObserversPass
+from tests.draft import Array, Draft
+from tests.steps import CHOICES, DEVICES, FRONTENDS, IMAGES, Steps
 
-Array = npt.NDArray[Any]
+
+@dataclass(frozen=True)
+class Network:
+    """A float network.
+
+    module   without observers
+    samples  some inputs: an array for each argument
+    missing  every so many-th observer stays without a range, so that operations around it stay float; None for none
+    wider    factors of ranges, which observers take in turn
+    """
+
+    module: ModuleOp
+    samples: Sequence[Sequence[Array]]
+    missing: int | None = None
+    wider: Sequence[float] = (1.0,)
+
+    def observed(self, simplified: bool) -> ModuleOp:
+        """The network with observers that hold the ranges of the samples."""
+        module = qmlir.Pipeline(*OBSERVE)(self.module) if simplified else self.module.clone()
+        if not simplified:
+            InsertObserversPass().apply(make_context(), module)
+        function = main_function(module)
+        seen = [trace(function, sample)[1] for sample in self.samples]
+        for index, op in enumerate([o for o in function.body.block.ops if isinstance(o, ObserveOp)]):
+            if self.missing is not None and index % self.missing == self.missing - 1:
+                continue
+            arrays = [values[op.value] for values in seen]
+            factor = self.wider[index % len(self.wider)]
+            low, high = (factor * float(end) for end in (min(a.min() for a in arrays), max(a.max() for a in arrays)))
+            named = ObserveOp(op.value, op.tensor.data, (low, high))
+            assert named.range is not None
+            op.range = named.range
+            named.erase()
+        return module
+
+    @property
+    def size(self) -> int:
+        """How many operations it has, constants apart."""
+        return len([op for op in main_function(self.module).body.block.ops if not isinstance(op, nn.ConstantOp)]) - 1
+
+    def ending_with(self, number: int) -> "Network":
+        """The network with the result of its operation of that number as its only output, and what that needs."""
+        module = self.module.clone()
+        block = main_function(module).body.block
+        operations = [op for op in block.ops if not isinstance(op, nn.ConstantOp | func.ReturnOp)]
+        returned = block.last_op
+        assert returned is not None
+        returned.detach()
+        returned.erase()
+        block.add_op(func.ReturnOp(operations[number].results[0]))
+        for op in reversed(list(block.ops)):
+            if not isinstance(op, func.ReturnOp) and not any(list(r.uses) for r in op.results):
+                op.detach()
+                op.erase()
+        main_function(module).update_function_type()
+        return Network(module, self.samples, self.missing, self.wider)
+
+
+def _finished(draft: Draft, steps: Steps, count: int) -> ModuleOp:
+    weighted = [step for step, weight in steps.items() for _ in range(weight)]
+    for _ in range(count):
+        draft.step(weighted)
+    return draft.module()
+
+
+def _samples(module: ModuleOp, rng: np.random.Generator, count: int, scale: float = 1.0) -> list[list[Array]]:
+    """Random inputs, so many times."""
+    arguments = main_function(module).body.block.args
+    return [[np.asarray(scale * rng.normal(size=shape_of(a)), np.float32) for a in arguments] for _ in range(count)]
+
+
+def network(rng: np.random.Generator, most: int = 7) -> Network:
+    """A network for devices of up to `most` steps, each of which is an operation or two."""
+    draft = Draft(rng)
+    module = _finished(draft, DEVICES, int(rng.integers(1, most + 1)))
+    samples = _samples(module, rng, 3, float(draft.one_of([0.3, 1.0, 5.0])))
+    missing = draft.one_of([None, None, None, None, 2, 3, 4])
+    return Network(module, samples, missing, [float(w) for w in rng.choice([1.0, 1.0, 0.5, 1.7], 5)])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# As frontends write them
+
+
+def frontend_network(number: int, size: int = 12, steps: Steps = FRONTENDS) -> ModuleOp:
+    """A network of `size` steps on one or two images [1, C, H, W], the same for each number."""
+    rng = np.random.default_rng(number)
+    shape = (int(rng.choice([1, 1, 2])), *(int(n) for n in rng.choice([1, 3, 4, 6], 3)))
+    return _finished(Draft(rng, [shape] * int(rng.integers(1, 3)), channels_first=True), steps, size)
+
+
+def inputs_of(module: ModuleOp, number: int = 0) -> list[Array]:
+    """Random inputs for the module's function, the same for each number."""
+    return _samples(module, np.random.default_rng(number), 1)[0]
+
+
+def names_in(module: ModuleOp) -> set[str]:
+    """All node and tensor names that operations and arguments carry."""
+    block = main_function(module).body.block
+    owners = [names_of_value(v) for v in (*block.args, *(op.results[0] for op in block.ops if op.results))]
+    return {s for o in owners for names in (o.nodes, o.tensors, o.absorbed) for s in names}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# On images, for hypothesis
 
 
 class Graph:
     """A network whose observers hold ranges, and samples of its only input; a failing test prints its text."""
 
-    def __init__(self, module: ModuleOp, samples: list[Array]):
-        self.module, self.samples = module, samples
+    def __init__(self, drawn: Network):
+        self.drawn, self.module = drawn, drawn.observed(simplified=False)
+        self.samples = [sample for (sample,) in drawn.samples]
 
     def without_observers(self) -> ModuleOp:
         """The plain float network."""
-        module = self.module.clone()
-        for op in [o for o in module.walk() if isinstance(o, ObserveOp)]:
-            op.detach()
-            op.erase()
-        return module
+        return self.drawn.module.clone()
 
     def __repr__(self) -> str:
         return "\n" + module_text(self.module, WeightsMode.INLINE)
 
 
-class _Builder:
-    """A network under construction; values are images [N, H, W, C] until `flatten`."""
-
-    def __init__(self, draw: st.DrawFn, shape: tuple[int, int, int, int], *, choices: bool = False):
-        self.draw, self.kinds = draw, (*_STEPS, *_CHOICES) if choices else _STEPS
-        self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-        self.function = func.FuncOp("main", ([TensorType(f32, shape)], []))
-        self.block = self.function.body.block
-        self.values: list[SSAValue] = [self.block.args[0]]
-        self.found: list[SSAValue] = []
-
-    def add(self, op: Operation) -> SSAValue:
-        """Appends an operation under a name of its own."""
-        op.attributes[NAME] = NameAttr.of([f"node{len(self.values)}"], [f"t{len(self.values)}"])
-        self.block.add_op(op)
-        self.values.append(op.results[0])
-        return op.results[0]
-
-    def compare(self, op: Operation) -> SSAValue:
-        """Appends an operation that yields truth values or indices."""
-        op.attributes[NAME] = NameAttr.of([f"compared{len(self.found)}"], [f"c{len(self.found)}"])
-        self.block.add_op(op)
-        self.found.append(op.results[0])
-        return op.results[0]
-
-    def number(self, value: float) -> SSAValue:
-        """A constant number."""
-        op = nn.ConstantOp(np.array(value, np.float32))
-        self.block.add_op(op)
-        return op.y
-
-    def constant(self, *shape: int, scale: float = 1.0) -> SSAValue:
-        """A constant with normally distributed values, some of them outliers, some channels all zero."""
-        values = self.rng.normal(size=shape) * scale
-        if self.draw(st.booleans()):
-            values[..., self.rng.integers(shape[-1])] *= self.draw(st.sampled_from([0.0, 1e-4, 30.0]))
-        op = nn.ConstantOp(values.astype(np.float32))
-        self.block.add_op(op)
-        return op.y
-
-    def indices(self, places: Array) -> SSAValue:
-        """Constant indices."""
-        op = nn.ConstantOp(places.astype(self.draw(st.sampled_from([np.int32, np.int64]))))
-        self.block.add_op(op)
-        return op.y
-
-    def steps(self, size: int) -> tuple[int, int, int]:
-        """(offset, size, stride) of a slice of a dimension, backwards too."""
-        stride = self.draw(st.sampled_from([1, 1, 2]))
-        first = self.draw(st.integers(0, size - 1))
-        count = self.draw(st.integers(1, (size - 1 - first) // stride + 1))
-        if self.draw(st.booleans()):
-            return first, count, stride
-        return first + (count - 1) * stride, count, -stride
-
-    def doubled(self, *sizes: int) -> dict[str, Any]:
-        """The properties of nn.resize that make the axes from 1 on almost twice as long, by linear interpolation."""
-        taps: list[WeightsAttr] = []
-        weights: list[WeightsAttr] = []
-        for size in sizes:
-            at = np.linspace(0, size - 1, 2 * size - 1)
-            taps.append(
-                WeightsAttr(np.clip(np.stack([np.floor(at), np.floor(at) + 1], 1), 0, size - 1).astype(np.int64))
-            )
-            weights.append(WeightsAttr(np.stack([1 - at % 1, at % 1], 1)))
-        return {"axes": ints([*range(1, len(sizes) + 1)]), "taps": ArrayAttr(taps), "weights": ArrayAttr(weights)}
-
-    def clamp(self) -> dict[str, Any]:
-        """Bounds of a fused clamp: none, relu, relu6, or two of any sign."""
-        low, high = self.draw(st.sampled_from([(None, None), (0.0, None), (0.0, 6.0), (-1.0, 1.0), (0.3, 0.7)]))
-        return {"min": bound(low), "max": bound(high)}
-
-    def window(self, x: SSAValue, most: int) -> tuple[tuple[int, int], dict[str, Any]]:
-        """A window that fits, with strides, padding and dilations."""
-        _, height, width, _ = shape_of(x)
-        extents = tuple(self.draw(st.integers(1, min(most, size))) for size in (height, width))
-        sizes = zip(extents, (height, width), strict=True)
-        dilations = [self.draw(st.integers(1, 2)) if (e - 1) * 2 + 1 <= size else 1 for e, size in sizes]
-        padding = [self.draw(st.integers(0, e - 1)) for e in extents for _ in range(2)]
-        strides = [self.draw(st.integers(1, 2)) for _ in extents]
-        properties = {"strides": ints(strides), "padding": ints(padding), "dilations": ints(dilations)}
-        return (extents[0], extents[1]), properties
-
-    def step(self, x: SSAValue) -> SSAValue:
-        """One more operation on an image."""
-        channels = shape_of(x)[3]
-        kind = self.draw(st.sampled_from(self.kinds))
-        if kind in ("conv2d", "depthwise"):
-            (rows, columns), properties = self.window(x, 3)
-            properties |= self.clamp()
-            outputs = self.draw(st.integers(1, 19)) if kind == "conv2d" else channels * self.draw(st.integers(1, 2))
-            shape = (outputs, rows, columns, channels) if kind == "conv2d" else (1, rows, columns, outputs)
-            weights = self.constant(*shape, scale=1 / np.sqrt(rows * columns * channels))
-            bias = [self.constant(outputs)] if self.draw(st.booleans()) else []
-            convolution = nn.Conv2DOp if kind == "conv2d" else nn.DepthwiseConv2DOp
-            return self.add(convolution.make([x, weights, bias], properties))
-        if kind in ("max_pool2d", "average_pool2d"):
-            window, properties = self.window(x, 3)
-            properties["window"] = ints(list(window))
-            if kind == "max_pool2d":
-                return self.add(nn.MaxPool2DOp.make([x], properties))
-            properties["count_include_pad"] = BoolAttr.from_bool(self.draw(st.booleans()))
-            return self.add(nn.AveragePool2DOp.make([x], properties))
-        if kind in _SUMS:
-            fitting = [v for v in self.values if shape_of(v) == shape_of(x)]
-            other = self.draw(st.sampled_from(fitting)) if self.draw(st.booleans()) else self.constant(channels)
-            return self.add(_SUMS[kind].make([x, other], self.clamp()))
-        if kind in _EXTREMES:
-            axes = self.draw(st.sets(st.integers(1, 3), min_size=1))
-            return self.add(_EXTREMES[kind].make([x], {"axes": ints(sorted(axes))}))
-        if kind in _MOVES:
-            return self.move(kind, x)
-        if kind in _CHOICES:
-            return self.choose(kind, x)
-        if kind == "clamp":
-            return self.add(nn.ClampOp.make([x], self.clamp()))
-        if kind == "softmax":
-            return self.add(nn.SoftmaxOp.make([x], {"axis": IntegerAttr(self.draw(st.integers(1, 3)), i64)}))
-        unary = {"relu": nn.ReluOp, "sigmoid": nn.SigmoidOp, "tanh": nn.TanhOp, "global": nn.GlobalAveragePoolOp}
-        return self.add(unary[kind].make([x]))
-
-    def move(self, kind: str, x: SSAValue) -> SSAValue:
-        """Data movement, or interpolation, on an image."""
-        n, height, width, channels = shape_of(x)
-        if kind == "concat":
-            fitting = [v for v in self.values if len(shape_of(v)) == 4 and shape_of(v)[:3] == (n, height, width)]
-            others = [self.draw(st.sampled_from(fitting)) for _ in range(self.draw(st.integers(1, 2)))]
-            return self.add(nn.ConcatOp.make([[x, *others]], {"axis": IntegerAttr(3, i64)}))
-        if kind == "pad":
-            low, high = ([0, *(self.draw(st.integers(0, 2)) for _ in range(3))] for _ in range(2))
-            value = FloatAttr(self.draw(st.sampled_from([0.0, 0.5])), f32)
-            return self.add(nn.PadOp.make([x], {"low": ints(low), "high": ints(high), "value": value}))
-        if kind == "slice":
-            steps = [(0, n, 1), *(self.steps(size) for size in (height, width, channels))]
-            offsets, sizes, strides = map(ints, zip(*steps, strict=True))
-            return self.add(nn.SliceOp.make([x], {"offsets": offsets, "sizes": sizes, "strides": strides}))
-        if kind == "gather":
-            axis = self.draw(st.integers(1, 3))
-            places = self.rng.integers(-shape_of(x)[axis], shape_of(x)[axis], self.draw(st.integers(1, 9)))
-            return self.add(nn.GatherOp.make([x, self.indices(places)], {"axis": IntegerAttr(axis, i64)}))
-        if kind == "scatter":
-            row = {"offsets": ints([0] * 4), "sizes": ints([1, 1, width, channels]), "strides": ints([1] * 4)}
-            places = self.rng.integers(0, [n, height], (1, 1, 2))
-            return self.add(nn.ScatterNDOp.make([x, self.add(nn.SliceOp.make([x], row)), self.indices(places)]))
-        if kind == "broadcast":
-            mean = self.add(nn.GlobalAveragePoolOp.make([x]))
-            return self.add(nn.BroadcastOp.make([mean], {"shape": ints([n, height, width, channels])}))
-        if kind == "resize":
-            return self.add(nn.ResizeOp.make([x], self.doubled(height, width)))
-        permutation = [0, *self.draw(st.permutations([1, 2, 3]))]
-        return self.add(nn.TransposeOp.make([x], {"permutation": ints(permutation)}))
-
-    def choose(self, kind: str, x: SSAValue) -> SSAValue:
-        """A choice, a search or a running sum on an image."""
-        along = {"axis": IntegerAttr(self.draw(st.integers(1, 3)), i64)}
-        if kind == "search":
-            last = BoolAttr.from_bool(self.draw(st.booleans()))
-            order = {"k": IntegerAttr(shape_of(x)[along["axis"].value.data], i64), "largest": last}
-            search = self.draw(st.sampled_from([nn.ArgMaxOp, nn.ArgMinOp, nn.TopKOp]))
-            self.compare(search.make([x], {**along, **(order if search is nn.TopKOp else {"last": last})}))
-            return x
-        if kind == "running":
-            flags = {name: BoolAttr.from_bool(self.draw(st.booleans())) for name in ("exclusive", "reverse")}
-            return self.add(nn.CumulativeSumOp.make([x], {**along, **flags}))
-        fitting = [v for v in self.values if shape_of(v) == shape_of(x)]
-        other = self.draw(st.sampled_from([*fitting, self.number(0.3), self.constant(shape_of(x)[3])]))
-        comparison = self.draw(st.sampled_from([nn.LessOp, nn.LessEqualOp, nn.EqualOp]))
-        truth = self.compare(comparison.make([x, other]))
-        if kind == "masked":
-            masked = self.add(nn.WhereOp.make([truth, x, self.number(-1e9)]))
-            return self.add(nn.SoftmaxOp.make([masked], along))
-        if kind == "cast":
-            cast = self.add(nn.CastOp.make([truth], element=f32))
-            return self.add(nn.AddOp.make([cast, x]))
-        return self.add(nn.WhereOp.make([truth, *self.draw(st.permutations([x, self.draw(st.sampled_from(fitting))]))]))
-
-    def flatten(self, x: SSAValue) -> SSAValue:
-        """A fully connected layer, or a product of the image with its transpose."""
-        n = shape_of(x)[0]
-        features = int(np.prod(shape_of(x)[1:]))
-        rows = self.add(nn.ReshapeOp.make([x], {"shape": ints([n, features])}))
-        if self.draw(st.booleans()):
-            outputs = self.draw(st.integers(1, 20))
-            weights = self.constant(outputs, features, scale=1 / np.sqrt(features))
-            return self.add(nn.FullyConnectedOp.make([rows, weights, [self.constant(outputs)]], self.clamp()))
-        columns = self.add(nn.TransposeOp.make([rows], {"permutation": ints([1, 0])}))
-        return self.add(nn.MatMulOp.make([rows, columns], self.clamp()))
+def _graph(number: bytes, most: int, steps: Steps) -> Graph:
+    rng = np.random.default_rng(int.from_bytes(number, "little"))
+    (low, high) = ((1, 2, 2, 1), (3, 8, 8, 10))
+    draft = Draft(rng, [tuple(int(n) for n in rng.integers(low, high))])
+    module = _finished(draft, steps, int(rng.integers(1, most + 2)))
+    return Graph(Network(module, _samples(module, rng, 4), draft.one_of([*[None] * 5, 2])))
 
 
-_SUMS: dict[str, type[nn.AddOp | nn.SubOp | nn.MulOp]] = {"add": nn.AddOp, "sub": nn.SubOp, "mul": nn.MulOp}
-
-_EXTREMES: dict[str, type[nn.ReduceMaxOp | nn.ReduceMinOp]] = {"max": nn.ReduceMaxOp, "min": nn.ReduceMinOp}
-
-_MOVES = ("concat", "pad", "transpose", "slice", "gather", "scatter", "broadcast", "resize")
-
-_CHOICES = ("where", "masked", "cast", "search", "running")
-
-_STEPS = (
-    *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", *_SUMS, *_EXTREMES),
-    *("clamp", "relu", "sigmoid", "tanh", "softmax", "global"),
-    *_MOVES,
-)
-
-
-@st.composite
-def graphs(draw: st.DrawFn, most: int = 6, *, choices: bool = False) -> Graph:
-    """Networks of up to `most` operations and a head, with the ranges of four samples; some ranges are missing.
+def graphs(most: int = 6, *, choices: bool = False) -> st.SearchStrategy[Graph]:
+    """Networks on images of up to `most` steps and one, with the ranges of four samples; some ranges are missing.
 
     With `choices` there are choices, searches and running sums, and their truth values and indices are results.
     """
-    shape = (draw(st.integers(1, 2)), draw(st.integers(2, 7)), draw(st.integers(2, 7)), draw(st.integers(1, 9)))
-    builder = _Builder(draw, shape, choices=choices)
-    x = builder.values[0]
-    for _ in range(draw(st.integers(1, most))):
-        x = builder.step(x)
-    results = [builder.flatten(x) if draw(st.booleans()) else x]
-    if draw(st.integers(0, 4)) == 0:
-        results.append(draw(st.sampled_from(builder.values)))
-    builder.block.add_op(func.ReturnOp(*results, *builder.found))
-    builder.function.update_function_type()
-    builder.function.arg_attrs = ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=["t0"])})])
-    module = ModuleOp([builder.function])
-    InsertObserversPass().apply(make_context(), module)
-    samples = [builder.rng.normal(size=shape).astype(np.float32) for _ in range(4)]
-    _observe(builder.function, samples, skip=draw(st.sampled_from([None] * 5 + [2])))
-    module.verify()
-    return Graph(module, samples)
-
-
-def _observe(function: func.FuncOp, samples: list[Array], skip: int | None) -> None:
-    """Writes the ranges that samples have; every `skip`-th observer stays without one."""
-    values = [trace(function, [s])[1] for s in samples]
-    for index, observer in enumerate(o for o in function.body.block.ops if isinstance(o, ObserveOp)):
-        assert is_float(observer.value)
-        if skip is None or (index + 1) % skip:  # the first always has one
-            seen = [v[observer.value] for v in values]
-            lo, hi = min(float(a.min()) for a in seen), max(float(a.max()) for a in seen)
-            named = ObserveOp(observer.value, observer.tensor.data, (lo, hi))
-            assert named.range is not None
-            observer.range = named.range
-            named.erase()
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Many of them
+    numbers = st.binary(min_size=8, max_size=8)
+    return numbers.map(lambda number: _graph(number, most, CHOICES if choices else IMAGES))
 
 
 SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")

@@ -82,7 +82,6 @@ def test_each_operation_is_in_a_filecheck_file(dialect: str) -> None:
 def test_test_folders_mirror_the_package(folder: str) -> None:
     own = {
         "models",
-        "benchmarks",
         "conformance",
         "fuzz",
         "ops",

@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given, seed
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
@@ -17,23 +17,13 @@ from qmlir.errors import PipelineError, QmlirError
 from qmlir.numerics.calibration import BUILT_IN
 from qmlir.numerics.schemas import Precision
 from tests.conftest import THOROUGH
-from tests.graphs import Graph, graphs
+from tests.graphs import SCHEMAS, Graph, drawn, graphs
 
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 PRECISIONS = (("int8", "same"), ("int8", "same"), ("int16", "int8"), ("int16", "same"))
 """Of activations and weights."""
 
 BATCHES = 20 if THOROUGH else 2
 EACH = 25
-
-
-once = settings(
-    max_examples=EACH,
-    phases=[Phase.generate],
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
-)
 
 
 def _agrees(module: ModuleOp, graph: Graph) -> None:
@@ -50,7 +40,7 @@ def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> No
     compared = 0
 
     @seed(batch)
-    @once
+    @drawn(EACH)
     @given(graphs(choices=batch % 2 == 1), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
     def check(graph: Graph, schema: str, per_channel: bool, precisions: tuple[str, str]) -> None:
         nonlocal compared
@@ -72,7 +62,7 @@ def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("batch", range(2 if THOROUGH else 1))
 def test_float_cpu_equals_reference(batch: int) -> None:
     @seed(1000 + batch)
-    @once
+    @drawn(EACH)
     @given(graphs())
     def check(graph: Graph) -> None:
         _agrees(qmlir.Pipeline("simplify")(graph.without_observers()), graph)
@@ -86,7 +76,7 @@ def test_quantizing_on_data_ends_in_a_network_or_in_a_typed_error() -> None:
     done = 0
 
     @seed(2000)
-    @once
+    @drawn(EACH)
     @given(
         graphs(),
         st.sampled_from(SCHEMAS),

@@ -1,14 +1,10 @@
 """Writes the pages of the command line and of the Python API: docs/command-line.md and docs/api.md.
 
-    python docs/site/reference.py            writes what follows each page's marker anew (`make tables`)
-    python docs/site/reference.py --check    exit status 1 if a page is not fresh
-
 Options come from the commands' own parsers, so that pages do not depend on how argparse lays out its help. Docstrings
 are read by griffe, which imports nothing.
 """
 
 import argparse
-import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -19,8 +15,8 @@ import qmlir
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import command_parsers
-from qmlir.cli.pass_list import OptionInfo, pass_table, read_pass
-from qmlir.running.files import write_whole
+from qmlir.cli.pass_list import pass_table, read_pass
+from qmlir.ir.option_text import OptionInfo
 
 DOCS = Path(__file__).resolve().parents[1]
 MARKER = "<!-- Below: written by `make tables`; CI fails where it is not fresh. -->\n"
@@ -202,21 +198,7 @@ def _inline(text: str) -> str:
 PAGES = {"command-line.md": commands_page, "api.md": python_page}
 
 
-def main() -> int:
-    """Writes the pages, or checks that they are fresh."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    check, status = parser.parse_args().check, 0
-    for name, lines in PAGES.items():
-        before = (DOCS / name).read_text(encoding="utf-8")
-        text = before.partition(MARKER)[0] + MARKER + "\n" + "\n".join(lines()).strip("\n") + "\n"
-        if not check:
-            write_whole(DOCS / name, text)
-        elif text != before:
-            sys.stderr.write(f"docs/{name} is not fresh: run make tables\n")
-            status = 1
-    return status
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def page(name: str) -> str:
+    """A page of `PAGES`: what stands above its marker, and below it what the sources say now."""
+    above = (DOCS / name).read_text(encoding="utf-8").partition(MARKER)[0]
+    return above + MARKER + "\n" + "\n".join(PAGES[name]()).strip("\n") + "\n"

@@ -25,12 +25,12 @@ func.func @main(%x: tensor<2xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) {
   // CHECK: qmlir.constant_buffer <tensor<2x1xi8>, [1, -2]> : memref<2x1xi8>
   // GENERIC: "qmlir.constant_buffer"() <{value = #qmlir.weights<tensor<2x1xi8>, [1, -2]>}> : () -> memref<2x1xi8>
   %7 = qmlir.constant_buffer <tensor<2x1xi8>, [1, -2]> : memref<2x1xi8>
-  // CHECK: nn.constant <tensor<1x3xi8>, [6, -4, 5]> {qmlir.groups = #qmlir.groups<2, 4, #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} :
-  // GENERIC: {qmlir.groups = #qmlir.groups<2, 4, #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} :
-  %9 = nn.constant <tensor<1x3xi8>, [6, -4, 5]> {qmlir.groups = #qmlir.groups<2, 4, #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} : tensor<1x3xi8>
-  // CHECK: nn.constant <tensor<1x3xi8>, [9, -4, 1]> {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} :
-  // GENERIC: {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} :
-  %10 = nn.constant <tensor<1x3xi8>, [9, -4, 1]> {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} : tensor<1x3xi8>
+  // CHECK: nn.constant <tensor<1x3xi8>, [6, -4, 5]> {qmlir.levels = #qmlir.levels<groups, bits = 4, size = 2, multipliers = #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} :
+  // GENERIC: {qmlir.levels = #qmlir.levels<groups, bits = 4, size = 2, multipliers = #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} :
+  %9 = nn.constant <tensor<1x3xi8>, [6, -4, 5]> {qmlir.levels = #qmlir.levels<groups, bits = 4, size = 2, multipliers = #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} : tensor<1x3xi8>
+  // CHECK: nn.constant <tensor<1x3xi8>, [9, -4, 1]> {qmlir.levels = #qmlir.levels<codebook, bits = 2, table = #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} :
+  // GENERIC: {qmlir.levels = #qmlir.levels<codebook, bits = 2, table = #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} :
+  %10 = nn.constant <tensor<1x3xi8>, [9, -4, 1]> {qmlir.levels = #qmlir.levels<codebook, bits = 2, table = #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} : tensor<1x3xi8>
   // CHECK: qmlir.clock "steady"
   // GENERIC: "qmlir.clock"() <{counter = "steady"}> : () -> i64
   %8 = qmlir.clock "steady"

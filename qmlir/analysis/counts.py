@@ -15,11 +15,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import stated_levels
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType
+from qmlir.ir.levels import levels_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import element_type, is_integer
+from qmlir.numerics.packing import packed_bytes
 from qmlir.policies.ledger import Entry, decided_operations
 
 
@@ -128,7 +129,7 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
     type: Any = value.type
     shape, element = tuple(type.get_shape()), element_type(type)
     stored, bits = _stored(element)
-    stated = stated_levels(value.owner) if isinstance(value.owner, ConstantOp) else None
+    levels = levels_of(value.owner) if isinstance(value.owner, ConstantOp) else None
     quantized = element if isinstance(element, ScaledType) else None
     return TensorFigures(
         name=tensor_name(value) or name,
@@ -138,7 +139,7 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
         scales=None if quantized is None else quantized.scales,
         zero_points=None if quantized is None else quantized.zero_points,
         axis=quantized.axis if isinstance(quantized, LayerOrAxisType) else None,
-        bytes=-(-prod(shape) * bits // 8) if stated is None else stated.bytes(prod(shape)),
+        bytes=packed_bytes(prod(shape), bits) if levels is None else levels.bytes(prod(shape), bits),
     )
 
 

@@ -53,7 +53,8 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.numerics.elementary.exponential import erf
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.profiles.profile import Profile, exact
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import exact
 from qmlir.transforms.quantize.side_by_side import linear_part
 
 DEVIATIONS = 6.0

@@ -43,7 +43,8 @@ from qmlir.ir.signature import signature_of
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import Histogram
 from qmlir.policies.ledger import DATA_FREE, REMEDIES, deciding_operations, decision_of, decisions
-from qmlir.profiles.profile import Profile, TensorProfile
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import TensorProfile
 from qmlir.stages import IMPORTED, SIMPLIFY
 from qmlir.transforms.quantize.apply_profile import is_float
 from qmlir.transforms.quantize.channel_pairs import FACTORS

@@ -6,9 +6,8 @@ from typing import Any, Union, get_args, get_origin
 
 from xdsl.passes import ModulePass
 
-from qmlir.cli.pass_list import OptionInfo
 from qmlir.ir.option_parsing import spelled
-from qmlir.ir.option_text import value_text
+from qmlir.ir.option_text import OptionInfo, value_text
 from qmlir.ir.passes import option_help, option_types
 from qmlir.plugins import choices, numbered, with_number
 

@@ -9,7 +9,8 @@ import textwrap
 from collections.abc import Sequence
 
 from qmlir.cli.flags import PIPELINE_FLAG, argument_parser, fitted, help_width
-from qmlir.cli.pass_list import OptionInfo, pass_docstrings, pass_table, read_pass
+from qmlir.cli.pass_list import pass_docstrings, pass_table, read_pass
+from qmlir.ir.option_text import OptionInfo
 
 WIDEST = 100
 """The most columns of a line of prose."""

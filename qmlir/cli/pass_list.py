@@ -13,29 +13,18 @@ A test compares the result with that of importing (`options.option_infos`) for e
 
 import ast
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
 from qmlir.cli.flags import fitted, help_width
-from qmlir.ir.option_text import value_text
+from qmlir.ir.option_text import OptionInfo, value_text
 from qmlir.plugins import PASSES, Plugin, plugins_in, with_number
 
 _CONVERSIONS = "What goes from one level to another answers to --convert-<name>, too.\n\n"
 _OTHERS = "\npasses of other packages:\n"
 _PLAIN_TYPES = {"str": "text", "None": "none"}
-
-
-@dataclass(frozen=True)
-class OptionInfo:
-    """The facts that `--help` prints about an option; `default` is None if the user has to give a value."""
-
-    name: str
-    type: str
-    default: str | None
-    help: str
 
 
 def pass_list(*, with_xdsl: bool) -> str:

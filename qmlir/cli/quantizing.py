@@ -14,12 +14,13 @@ from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
 from qmlir.cli.layer_errors import measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known
-from qmlir.cli.pass_list import OptionInfo, read_pass
+from qmlir.cli.pass_list import read_pass
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
+from qmlir.ir.option_text import OptionInfo
 from qmlir.settings.fields import SAMPLES
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.costs import demand, exact
 from qmlir.devices.description import Device
-from qmlir.devices.packing import BYTE, fit, packed_bytes
 from qmlir.devices.properties import products, work_of
 from qmlir.devices.stored import constant_bytes, copies, stored_bytes, stored_dtype
 from qmlir.dialects import qint
@@ -23,6 +22,7 @@ from qmlir.dialects.qint.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Host
+from qmlir.numerics.packing import BYTE, fit, packed_bytes
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from math import ceil
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
-from qmlir.devices.packing import packed_bytes
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
@@ -31,6 +30,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command
+from qmlir.numerics.packing import packed_bytes
 
 
 @dataclass(frozen=True)

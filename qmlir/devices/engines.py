@@ -7,9 +7,9 @@ from functools import cache
 from typing import NamedTuple
 
 from qmlir.devices.description import Device, Memory, Queue
-from qmlir.devices.packing import BYTE, fit
 from qmlir.devices.schema import Role
 from qmlir.numerics import Array
+from qmlir.numerics.packing import BYTE, fit
 
 
 class WeightBits(NamedTuple):

@@ -9,7 +9,6 @@ granted here.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from qmlir.devices.description import Device
-from qmlir.devices.packing import packed_bytes
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
@@ -28,6 +27,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, Place
+from qmlir.numerics.packing import packed_bytes
 
 Contexts = Mapping[int, SetContext]
 

@@ -7,9 +7,9 @@ from functools import cache, cached_property
 
 from qmlir.devices.description import Device, Memory
 from qmlir.devices.engines import Engines, regions
-from qmlir.devices.packing import packed_bytes
 from qmlir.devices.schema import Role
 from qmlir.devices.work import Work
+from qmlir.numerics.packing import packed_bytes
 
 
 @dataclass(frozen=True)

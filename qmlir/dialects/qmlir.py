@@ -1,9 +1,9 @@
 """The qmlir dialect: attributes and operations that every level uses.
 
 `#qmlir.name` carries the names of the source model through every rewrite. `#qmlir.decision` records what the quantizer
-decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.groups` says
-that weights have a multiplier for each group, `#qmlir.codebook` that they are entries of a table. `#qmlir.state`
-(states.py) marks an argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two.
+decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data, `#qmlir.levels`
+(levels.py) says in how few bits it is stored, and `#qmlir.state` (states.py) marks an argument that lives from call to
+call. `#qmlir.power_of_two` says that scales are powers of two.
 `qmlir.opaque` represents an operation of the source model that qmlir does not know, so that a single import lists all
 such operations. `qmlir.constant_buffer` is a constant in memory, before the memory planner gives it an address.
 `qmlir.clock` reads a counter of the processor, for code that measures itself.
@@ -13,9 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import DictionaryAttr, IntAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -38,13 +37,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.foreign import FloatStorageType, SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
+from qmlir.ir.levels import LevelsAttr
 from qmlir.ir.names import NameAttr, parse_text
 from qmlir.ir.states import StateAttr
 from qmlir.ir.types import element_type
 from qmlir.ir.verify import SCALES, Promise, Violation
 from qmlir.ir.weights import WeightsAttr
-from qmlir.numerics import Array
-from qmlir.numerics.groups import spread
 from qmlir.numerics.schemas import nearest_exponent
 
 DECISION = "qmlir.decision"
@@ -60,26 +58,11 @@ requantization factor.
 RESIDUAL = "qmlir.residual"
 """The attribute key of the reason why an operation of a residual stream was widened to 16 bits."""
 
-BLOCK = "qmlir.block"
-"""The attribute key of the block size of a float constant that the source model stores as block-quantized integers."""
-
 NUMERICS = "qmlir.numerics"
 """The attribute key, on a module, of the runtime whose rounding the module follows (runtimes.py)."""
 
 UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
 """The attribute key that marks an operation whose stored weights were unsigned before they became signed."""
-
-BITS = "qmlir.bits"
-"""The attribute key, on a constant of integers, of the bits that each of them needs: 2 to 7, of 8 that its type has.
-
-Files and machine code store such a constant in so many bits.
-"""
-
-GROUPS = "qmlir.groups"
-"""The attribute key, on a constant of weights, of the `GroupsAttr` that its stored integers follow."""
-
-CODEBOOK = "qmlir.codebook"
-"""The attribute key, on a constant of weights, of the `CodebookAttr` whose entries its stored integers are."""
 
 MIXED = "qmlir.mixed"
 """The attribute key that marks an operation that had both signed and unsigned operands or results."""
@@ -125,72 +108,6 @@ class DecisionAttr(ParametrizedAttribute):
             printer.print_string_literal(self.code.data)
             printer.print_string(", ")
             printer.print_string_literal(self.reason.data)
-
-
-@irdl_attr_definition
-class GroupsAttr(ParametrizedAttribute):
-    """States that integers of weights are multiples, by groups: `#qmlir.groups<32, 4, #qmlir.weights<…>>`.
-
-    Row o of the weights, [O, K] in row-major order, has groups of `size` neighbours. Each integer of group g is its
-    multiplier, [O, ⌈K / size⌉] i8, times an integer of `bits` bits.
-
-    (C1) size and bits are positive, and multipliers are i8 of two dimensions, 1 or more
-    """
-
-    name = "qmlir.groups"
-    size: IntAttr
-    bits: IntAttr
-    multipliers: WeightsAttr
-
-    @staticmethod
-    def of(size: int, bits: int, multipliers: Array) -> "GroupsAttr":
-        """Builds the attribute from plain values."""
-        return GroupsAttr(IntAttr(size), IntAttr(bits), WeightsAttr(multipliers))
-
-    @property
-    def limits(self) -> tuple[int, int]:
-        """The least and the greatest integer of so many bits."""
-        half = 1 << self.bits.data - 1
-        return -half, half - 1
-
-    def bytes(self, weights: int) -> int:
-        """The bytes of so many weights, stored packed, and of their multipliers."""
-        return -(-weights * self.bits.data // 8) + self.multipliers.array.size
-
-    def quotients(self, weights: Array) -> Array | None:
-        """The integers of few bits, in the weights' shape; None if the weights are not what the attribute states."""
-        outputs, array = len(weights), self.multipliers.array
-        rows = weights.reshape(outputs, -1)
-        if array.shape != (outputs, -(-rows.shape[1] // self.size.data)):
-            return None
-        steps = spread(array, self.size.data, rows.shape[1])
-        found, rest = np.divmod(rows, steps)
-        low, high = self.limits
-        holds = not rest.any() and low <= int(found.min(initial=0)) and int(found.max(initial=0)) <= high
-        return found.reshape(weights.shape) if holds else None
-
-    def verify(self) -> None:
-        array = self.multipliers.array
-        if self.size.data < 1 or not 2 <= self.bits.data <= 7:  # C1
-            raise VerifyException(
-                f"groups have 1 weight or more of 2 to 7 bits, got {self.size.data}, {self.bits.data}"
-            )
-        if array.dtype != np.int8 or array.ndim != 2 or (array < 1).any():  # C1
-            raise VerifyException("multipliers of groups are i8 of two dimensions, 1 or more")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            size = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            parser.parse_punctuation(",")
-            bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            parser.parse_punctuation(",")
-            return (IntAttr(size), IntAttr(bits), _parsed_weights(parser, "multipliers"))
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"{self.size.data}, {self.bits.data}, ")
-            printer.print_attribute(self.multipliers)
 
 
 @irdl_op_definition
@@ -295,70 +212,6 @@ class ClockOp(IRDLOperation):
 
 
 @irdl_attr_definition
-class CodebookAttr(ParametrizedAttribute):
-    """States that integers of weights are entries of a table: `#qmlir.codebook<4, #qmlir.weights<…>>`.
-
-    The table has 2^bits entries, i8, in ascending order; entries may be equal. A weight is stored as the place of its
-    entry, in `bits` bits.
-
-    (C1) bits are 2 to 6
-    (C2) the table is i8 [2^bits], and its entries ascend
-    """
-
-    name = "qmlir.codebook"
-    bits: IntAttr
-    table: WeightsAttr
-
-    @staticmethod
-    def of(bits: int, table: Array) -> "CodebookAttr":
-        """Builds the attribute from plain values."""
-        return CodebookAttr(IntAttr(bits), WeightsAttr(table))
-
-    def bytes(self, weights: int) -> int:
-        """The bytes of the places of so many weights, stored packed, and of the table."""
-        return -(-weights * self.bits.data // 8) + self.table.array.size
-
-    def places(self, weights: Array) -> Array | None:
-        """The place of each weight's entry, int8 in the weights' shape; None if a weight is no entry."""
-        table = self.table.array
-        found = np.searchsorted(table, weights).clip(0, len(table) - 1)
-        return found.astype(np.int8) if (table[found] == weights).all() else None
-
-    def verify(self) -> None:
-        bits, table = self.bits.data, self.table.array
-        if not 2 <= bits <= 6:  # C1
-            raise VerifyException(f"a codebook has places of 2 to 6 bits, got {bits}")
-        if table.dtype != np.int8 or table.shape != (1 << bits,) or (table[1:] < table[:-1]).any():  # C2
-            raise VerifyException(f"a codebook of {bits} bits is i8 [{1 << bits}] in ascending order")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
-            parser.parse_punctuation(",")
-            return (IntAttr(bits), _parsed_weights(parser, "table"))
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(f"{self.bits.data}, ")
-            printer.print_attribute(self.table)
-
-
-def _parsed_weights(parser: AttrParser, what: str) -> WeightsAttr:
-    """Parses constant data, of which an error says what they are."""
-    at, found = parser.pos, parser.parse_attribute()
-    if not isinstance(found, WeightsAttr):
-        parser.raise_error(f"expected the {what} as #qmlir.weights", at)
-    return found
-
-
-def stated_levels(constant: Operation) -> GroupsAttr | CodebookAttr | None:
-    """What a constant of weights states about its integers; None if these may be any of their type."""
-    found = constant.attributes.get(GROUPS) or constant.attributes.get(CODEBOOK)
-    return found if isinstance(found, GroupsAttr | CodebookAttr) else None
-
-
-@irdl_attr_definition
 class PowerOfTwoAttr(ParametrizedAttribute, Promise):
     """States that every scale is 2^e for an integer e: `#qmlir.power_of_two`."""
 
@@ -421,5 +274,5 @@ def promises_powers_of_two(scope: Operation) -> bool:
 QMLIR = Dialect(
     "qmlir",
     [OpaqueOp, ConstantBufferOp, ClockOp],
-    [WeightsAttr, NameAttr, StateAttr, DecisionAttr, GroupsAttr, CodebookAttr, PowerOfTwoAttr],
+    [WeightsAttr, NameAttr, StateAttr, LevelsAttr, DecisionAttr, PowerOfTwoAttr],
 )

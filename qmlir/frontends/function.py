@@ -22,7 +22,6 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp
-from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.remarks import REMARKS
@@ -31,11 +30,13 @@ from qmlir.errors import UnsupportedError
 from qmlir.frontends.counted import Counted
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, Shape, TensorOp
+from qmlir.ir.levels import stating
 from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint, tensor_name
 from qmlir.ir.signature import COUNTS
 from qmlir.numerics import fixed_point
+from qmlir.numerics.levels import Blocks as StatedBlocks
 
 # ---------------------------------------------------------------------------------------------------------------
 # The tensors of the source model, which a converter takes and returns.
@@ -407,7 +408,7 @@ class Builder:
             op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
             op.y.name_hint = name_hint(constant.name)
         if isinstance(constant, Blocked):
-            op.attributes[BLOCK] = IntegerAttr(constant.block, i64)
+            op.attributes.update(stating(StatedBlocks(constant.block)))
         self.block.add_op(op)
         if quantized is None:
             return op.y

@@ -1,7 +1,18 @@
 """Options of passes as text: what `--pass-pipeline` reads, and what help texts and a `Pipeline` print."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import cast
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """The facts that `--help` prints about an option; `default` is None if the user has to give a value."""
+
+    name: str
+    type: str
+    default: str | None
+    help: str
 
 
 def value_text(value: object) -> str:

@@ -27,6 +27,7 @@ import numpy as np
 from qmlir.errors import FileError
 from qmlir.ir.types import bits_dtype, is_numpys_own
 from qmlir.numerics import Array
+from qmlir.numerics.packing import BYTE, few_bits, pack, packed_bytes, unpack
 from qmlir.running.files import OutsideError, inside, note_file
 
 _SAFETENSORS = {
@@ -48,9 +49,6 @@ _BITS = "bits of "
 _FEWEST_PACKED = 65
 """The fewest values that are packed."""
 
-_PACKED_AT_ONCE = 1 << 20
-"""The values that are packed at a time, a multiple of 8: each takes a byte for each of its bits meanwhile."""
-
 _ALIGNMENT = 8
 """The alignment in bytes of the arrays' start in the file: the size of the largest element."""
 
@@ -62,7 +60,7 @@ def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
     """
     stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
     few = {key: bits for key, array in stored.items() if (bits := _bits_needed(array)) < 8}
-    stored |= {key: _packed(stored[key], bits) for key, bits in few.items()}
+    stored |= {key: pack(stored[key], bits) for key, bits in few.items()}
     ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
     ends = list(accumulate((array.nbytes for _, array in ordered), initial=0))
     header: dict[str, Any] = {_METADATA: {_BITS + key: str(bits) for key, bits in few.items()}} if few else {}
@@ -82,35 +80,7 @@ def _bits_needed(array: Array) -> int:
     """Returns the bits that the values of an int8 array need, 2 at least; 8 for other and for small arrays."""
     if array.dtype != np.int8 or array.size < _FEWEST_PACKED:
         return 8
-    low, high = int(array.min()), int(array.max())
-    return next(bits for bits in range(2, 9) if -(1 << bits - 1) <= low and high < 1 << bits - 1)
-
-
-def _packed(array: Array, bits: int) -> Array:
-    """Returns int8 values as a stream of bits, uint8, 1-D."""
-    flat = array.reshape(-1).view(np.uint8)
-    parts = [
-        np.packbits(
-            np.unpackbits(flat[first : first + _PACKED_AT_ONCE, None], axis=1, count=bits, bitorder="little"),
-            bitorder="little",
-        )
-        for first in range(0, flat.size, _PACKED_AT_ONCE)
-    ]
-    return np.concatenate(parts)
-
-
-def _unpacked(stream: Array, bits: int, shape: tuple[int, ...]) -> Array:
-    """Returns the int8 values of a stream of bits; raises ValueError if it has not the length of these values."""
-    count = prod(shape)
-    if stream.dtype != np.uint8 or stream.shape != (-(-count * bits // 8),):
-        raise ValueError
-    values = np.empty(count, np.int8)
-    for first in range(0, count, _PACKED_AT_ONCE):
-        part = values[first : first + _PACKED_AT_ONCE]
-        own = np.unpackbits(stream[first * bits // 8 :], count=part.size * bits, bitorder="little")
-        shifted = np.packbits(own.reshape(-1, bits), axis=1, bitorder="little")[:, 0] << np.uint8(8 - bits)
-        part[:] = shifted.view(np.int8) >> np.int8(8 - bits)
-    return values.reshape(shape)
+    return few_bits(int(array.min()), int(array.max()))
 
 
 @dataclass(frozen=True)
@@ -123,12 +93,10 @@ class SideFile:
     def array(self, key: str, shape: tuple[int, ...]) -> Array | None:
         """Returns an array as it is, or unpacked if it is packed values of `shape`; None if there is none."""
         array = self.arrays.get(key)
-        if array is None or key not in self.bits:
+        bits, count = self.bits.get(key, BYTE), prod(shape)
+        if array is None or bits == BYTE or array.dtype != np.uint8 or array.shape != (packed_bytes(count, bits),):
             return array
-        try:
-            return _unpacked(array, self.bits[key], shape)
-        except ValueError:
-            return array
+        return unpack(array, bits, count).reshape(shape)
 
 
 def map_side_file(path: Path) -> SideFile:

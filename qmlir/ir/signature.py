@@ -173,6 +173,10 @@ class Signature:
         results = {state.places[1]: state.result for state in self.states}
         return Signature(tuple(_merged(self.inputs, arguments)), tuple(_merged(self.outputs, results)))
 
+    def names(self) -> tuple[list[str], list[str]]:
+        """Returns the names of the inputs and those of the outputs, in order."""
+        return [spec.name for spec in self.inputs], [spec.name for spec in self.outputs]
+
     def described(self) -> str:
         """Returns the signature on a line: `image: float32[1, 28, 28] → scores: float32[1, 10]`, and its states."""
         samples = self.most_samples(), [1 if self.batch is None else self.batch.most] * len(self.outputs)

@@ -15,7 +15,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, NameLoc
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
-from xdsl.utils.lexer import Location, Span
+from xdsl.utils.lexer import Input, Location, Span
 
 from qmlir.errors import FileError, QmlirError
 from qmlir.ir.context import make_context
@@ -49,6 +49,10 @@ def location_of(op: Operation) -> Location | None:
     return None
 
 
+FORMER = ("qmlir.groups", "qmlir.codebook", "qmlir.block")
+"""Attribute keys of weights of few bits in text of version 0.4.0 and before, which `qmlir.levels` stands for now."""
+
+
 def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> ModuleOp:
     """Parses MLIR text into a module, which is not verified yet.
 
@@ -59,9 +63,11 @@ def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> Mo
         first_line: The number of the text's first line, if the text is a piece of a file.
 
     Raises:
-        SourceError: The text is not valid MLIR, or uses an operation or a type that is not registered.
+        SourceError: The text is not valid MLIR, uses an operation or a type that is not registered, or states weights
+            of few bits as former versions did.
     """
     text = "\n" * (first_line - 1) + text
+    _refuse_former(text, name)
     parser = None
     try:
         parser = SourceParser(ctx, text, name)
@@ -74,6 +80,14 @@ def parse_text(ctx: Context, text: str, name: str, *, first_line: int = 1) -> Mo
         if parser is None or not _is_xdsls(error):
             raise
         raise SourceError(f"xDSL cannot read this: {one_line(error)}", parser.location) from error
+
+
+def _refuse_former(text: str, name: str) -> None:
+    for key in FORMER:
+        if (at := text.find(f"{key} = ")) >= 0:
+            place = Span(at, at + len(key), Input(text, name)).get_location()
+            remedy = "quantize the model again from its own file, and save the module anew"
+            raise SourceError(f"{key} is how version 0.4 wrote what qmlir.levels states now", place, remedy=remedy)
 
 
 def _is_xdsls(error: Exception) -> bool:

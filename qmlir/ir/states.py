@@ -173,20 +173,18 @@ def _unfit(argument: int, type: Attribute, reset: WeightsAttr) -> Iterator[str]:
 # States that a user binds: pairs of an input and an output, as exporters write caches and recurrent states.
 
 
-def bind_states(function: func.FuncOp, pairs: Mapping[str, str]) -> None:
+def bind_states(function: func.FuncOp, inputs: Sequence[str], outputs: Sequence[str], pairs: Mapping[str, str]) -> None:
     """Makes states of a network's inputs.
 
     Args:
         function: The network.
-        pairs: Input → the output that is its value in the next call, by the names of the model.
+        inputs: The names in the model of the function's arguments, in order.
+        outputs: The same of its results.
+        pairs: Input → the output that is its value in the next call, by these names.
 
     Raises:
         OptionError: There is no such input or output, an output is bound twice, or the two are of different types.
     """
-    from qmlir.ir.signature import signature_of
-
-    signature = signature_of(function).flat()
-    inputs, outputs = ([spec.name for spec in specs] for specs in (signature.inputs, signature.outputs))
     for past, present in pairs.items():
         option = f"state {past}={present}"
         for name, known, what in ((past, inputs, "an input"), (present, outputs, "an output")):

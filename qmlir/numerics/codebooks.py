@@ -14,15 +14,16 @@ entry becomes the mean of the weights that are nearest to it ("Least squares qua
 table, each channel takes the best of some scales around its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from qmlir.numerics import Array, Float64s
+from qmlir.numerics.levels import Arrange, Choices, Entries, Levels, Shape
+from qmlir.numerics.packing import few_bits, packed_bytes
 from qmlir.numerics.schemas import power_of_two_above
-
-BITS = range(2, 7)
-"""The bits of places; with 7 bits a table has most integers of 8 bits, and even distances serve as well."""
 
 LARGEST = {2: 63, 3: 63, 4: 63, 5: 127, 6: 127}
 """The bits of a place → the largest magnitude of an entry.
@@ -82,12 +83,6 @@ def fitted(
     return _as_scales(scales, powers_of_two), np.sort(entries)
 
 
-def nearest(real: Array, table: Array) -> Array:
-    """The entries of an ascending table nearest to numbers, of any shape."""
-    between = (table[1:].astype(np.float64) + table[:-1]) / 2
-    return table[np.searchsorted(between, real)]
-
-
 def _as_scales(scales: Array, powers_of_two: bool) -> Float64s:
     """Positive scales that float32 holds exactly."""
     scales = np.maximum(scales, np.finfo(np.float32).tiny)
@@ -128,7 +123,65 @@ def _best_scales(rows: Array, counts: Array, scales: Float64s, table: Float64s, 
     for first in range(0, len(rows), together):
         own, weight, old = (each[first : first + together] for each in (rows, counts, scales))
         tried = [old * factor for factor in factors]
-        errors = [((nearest(own / s[:, None], table) * s[:, None] - own) ** 2 * weight).sum(axis=1) for s in tried]
+        nearest = Entries(table).nearest
+        errors = [((nearest(own / s[:, None]) * s[:, None] - own) ** 2 * weight).sum(axis=1) for s in tried]
         best = np.argmin(errors, axis=0)
         chosen[first : first + together] = np.array(tried)[best, np.arange(len(own))]
     return chosen
+
+
+@dataclass(frozen=True)
+class Codebook(Levels):
+    """The entries of a table, stored as their places in it.
+
+    bits   bits of a place
+    table  int8 [2^bits], in ascending order; entries may be equal
+    """
+
+    BITS: ClassVar[range] = range(2, 7)  # with 7 bits a table has most integers of 8 bits; even distances serve as well
+    LEARNED: ClassVar[bool] = False
+    UNKNOWN: ClassVar[tuple[str, str] | None] = (
+        "codebook, whose entries are not at even distances",
+        "ask for rounding=auto or rounding=gptq, or weight-levels=even",
+    )
+
+    bits: int
+    table: Array
+
+    def need(self) -> str:
+        bits, table = self.bits, self.table
+        if bits not in self.BITS:
+            return f"a codebook has places of 2 to 6 bits, got {bits}"
+        if table.dtype != np.int8 or table.shape != (1 << bits,) or (table[1:] < table[:-1]).any():
+            return f"a codebook of {bits} bits is i8 [{1 << bits}] in ascending order"
+        return ""
+
+    @classmethod
+    def fitted(
+        cls, rows: Array, bits: int, limits: tuple[int, int], *, size: int, powers_of_two: bool, zero: bool
+    ) -> "tuple[Float64s, Callable[[Float64s], Codebook]]":
+        scales, table = fitted(rows, bits, powers_of_two=powers_of_two, zero=zero)
+        return scales, lambda _: Codebook(bits, table)
+
+    def span(self, limits: tuple[int, int]) -> tuple[int, int]:
+        return -LARGEST[self.bits], LARGEST[self.bits]
+
+    def choices(self, limits: tuple[int, int], shape: Shape, arrange: Arrange = np.asarray) -> Entries:
+        return Entries(self.table)
+
+    def refitted(self, choices: Choices) -> "Codebook":
+        return replace(self, table=choices.table) if isinstance(choices, Entries) else self
+
+    @property
+    def plain_bits(self) -> int:
+        return few_bits(-LARGEST[self.bits], LARGEST[self.bits])
+
+    def bytes(self, weights: int, width: int) -> int:
+        return packed_bytes(weights, self.bits) + self.table.size
+
+    def described(self, storage: str, per: str) -> str:
+        return f"weights per {per} from a codebook of {len(self.table)} entries"
+
+    def holds(self, weights: Array) -> bool:
+        """Whether all weights are entries."""
+        return bool(np.isin(weights, self.table).all())

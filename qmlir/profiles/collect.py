@@ -13,7 +13,8 @@ from queue import SimpleQueue
 import numpy as np
 
 from qmlir.numerics import Array
-from qmlir.profiles.profile import Counter, Profile
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import Counter
 
 LEAST_BYTES = 1 << 20
 """Bytes of the observed tensors of a sample below which handing it to a thread would take longer than computing it."""

@@ -15,7 +15,8 @@ import numpy as np
 
 from qmlir.display import Shown, Table, counted
 from qmlir.numerics import Int64s
-from qmlir.profiles.profile import Profile, TensorProfile
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import TensorProfile
 
 
 @dataclass(frozen=True)

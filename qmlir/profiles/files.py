@@ -14,7 +14,7 @@ from qmlir.errors import FileError
 from qmlir.ir.reading import ReadingNotes
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
-from qmlir.profiles.profile import BINS, Profile, TensorProfile, exact, grid, structure_of
+from qmlir.profiles.tensor_profile import BINS, ProfileData, TensorProfile, exact, grid, structure_of
 from qmlir.running.files import replacing, write_whole
 from qmlir.running.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
@@ -42,7 +42,7 @@ def is_glow(file: YamlFile) -> bool:
     return "GlowToolsVersion" in file.fields
 
 
-def load_glow(file: YamlFile) -> Profile:
+def load_glow(file: YamlFile) -> ProfileData:
     """Returns the profile of a Glow file, with its histograms on qmlir's grid.
 
     Raises:
@@ -62,7 +62,7 @@ def load_glow(file: YamlFile) -> Profile:
             got = f"entry {index} of it with {' '.join(str(error).split())}"
             raise FileError(file.path, "must be a whole profile of Glow's", got=got, remedy=GLOW_REMEDY) from None
         tensors[name] = tensor
-    return Profile(structure_of({n: None for n in tensors}), 1, BINS, tensors)
+    return ProfileData(structure_of({n: None for n in tensors}), 1, BINS, tensors)
 
 
 def _tensor_of_glow(entry: Mapping[str, Any]) -> tuple[str, TensorProfile]:
@@ -84,7 +84,7 @@ def _tensor_of_glow(entry: Mapping[str, Any]) -> tuple[str, TensorProfile]:
     return name, found
 
 
-def save_glow(profile: Profile, path: Path, bins: int = BINS) -> None:
+def save_glow(profile: ProfileData, path: Path, bins: int = BINS) -> None:
     """Writes a profile in the form that Glow's tools read.
 
     Args:
@@ -181,7 +181,7 @@ class MalformedProfile(Exception):
 # Writing
 
 
-def save_profile(profile: Profile, path: Path) -> None:
+def save_profile(profile: ProfileData, path: Path) -> None:
     """Writes a profile as YAML; the file appears whole or not at all."""
     data = {
         "format": FORMAT,
@@ -236,7 +236,7 @@ def _scaled(value: int, unit: int) -> str:
 # Reading
 
 
-def load_profile(path: Path) -> Profile:
+def load_profile(path: Path) -> ProfileData:
     """Reads a profile in qmlir's or in Glow's format.
 
     Raises:
@@ -254,7 +254,7 @@ def load_profile(path: Path) -> Profile:
         raise FileError(file.place(*error.keys), "must be a whole profile", got=got, remedy=REMEDY) from None
 
 
-def _profile_of(fields: Mapping[str, Any]) -> Profile:
+def _profile_of(fields: Mapping[str, Any]) -> ProfileData:
     entries = fields.get("tensors")
     if not isinstance(entries, dict):
         raise MalformedProfile("no tensors")
@@ -269,7 +269,7 @@ def _profile_of(fields: Mapping[str, Any]) -> Profile:
         raise MalformedProfile("its tensors are not those that were observed", "structure")
     bins = _integer(fields, "bins", BINS)
     notes = ReadingNotes(*(_text(fields, key) for key in ("preprocess", "dtype")))
-    return Profile(structure, _integer(fields, "samples", 1), bins, tensors, notes)
+    return ProfileData(structure, _integer(fields, "samples", 1), bins, tensors, notes)
 
 
 def _text(fields: Mapping[str, Any], key: str) -> str:

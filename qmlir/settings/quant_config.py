@@ -27,9 +27,10 @@ from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.passes import option
-from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
-from qmlir.numerics.groups import BITS as GROUPED_BITS
+from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.groups import Groups
 from qmlir.numerics.halves import HALVES, HalfPrecision
+from qmlir.numerics.levels import Levels
 from qmlir.numerics.schemas import (
     Calibration,
     Precision,
@@ -60,6 +61,8 @@ Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 
 WeightLevels: TypeAlias = Literal["even", "codebook"]
+LEVELS: Mapping[str, type[Levels]] = {"codebook": Codebook}
+"""Value of `weight_levels` → the form of levels that it asks for; `even` asks for none."""
 
 Residuals: TypeAlias = Literal["same", "int16", "auto"]
 
@@ -223,9 +226,21 @@ class Recipe(QuantConfig):
         self.check_few_bits(where)
 
     @property
-    def has_codebook(self) -> bool:
-        """Whether weights are entries of a table that is fitted to them."""
-        return self.weight_levels == "codebook" and not self.keep_float and self.half is None
+    def _forms(self) -> dict[type[Levels], str]:
+        """The forms of levels that the options ask for, each with the option."""
+        if self.keep_float or self.half is not None:
+            return {}
+        asked = dict[type[Levels], str]()
+        if self.group is not None:
+            asked[Groups] = f"granularity={self.granularity}"
+        if self.weight_levels != "even":
+            asked[LEVELS[self.weight_levels]] = f"weight-levels={self.weight_levels}"
+        return asked
+
+    @property
+    def form(self) -> type[Levels] | None:
+        """The form of the levels that weights are fitted to; None for all integers of their storage type."""
+        return next(iter(self._forms), None)
 
     def check_few_bits(self, where: str) -> None:
         """Checks that weights may have groups or a codebook, if they have.
@@ -233,24 +248,20 @@ class Recipe(QuantConfig):
         Raises:
             QuantizationError: The options of the weights leave no room for them.
         """
-        bits, few = weight_bits(self.stored_weights), f"needs weights of 2 to {max(GROUPED_BITS)} bits"
-        stored, narrow = f"weight-precision={self.stored_weights}", "ask for weight-precision=int4, or"
-        grouped, book = f"granularity={self.granularity}", f"weight-levels={self.weight_levels}"
-        has_groups = self.group is not None and not self.keep_float and self.half is None
-        for asked, what, holds, need, got, remedy in (
-            (has_groups, grouped, bits in GROUPED_BITS, few, stored, f"{narrow} granularity=channel"),
-            (has_groups, grouped, self.per_channel, "needs a scale for each channel", "per-channel=false",
-             "leave out per-channel=false"),
-            (has_groups, grouped, not self.glow_exact, "has no form in Glow", "glow-exact=true",
-             "leave out glow-exact=true"),
-            (self.has_codebook, book, bits in CODEBOOK_BITS, few, stored, f"{narrow} weight-levels=even"),
-            (self.has_codebook, book, not has_groups, "has no multipliers of groups", grouped,
-             "leave out one of the two"),
-            (self.has_codebook, book, not self.glow_exact, "has no form in Glow", "glow-exact=true",
-             "leave out glow-exact=true"),
-        ):  # fmt: skip
-            if asked and not holds:
-                raise QuantizationError(f"{what} {need}", where=where, got=got, remedy=remedy)
+        bits, stored = weight_bits(self.stored_weights), f"weight-precision={self.stored_weights}"
+        for form, what in self._forms.items():
+            instead = "granularity=channel" if form is Groups else "weight-levels=even"
+            other = None if form is Groups else self._forms.get(Groups)
+            for holds, need, got, remedy in (
+                (bits in form.BITS, f"needs weights of 2 to {max(form.BITS)} bits", stored,
+                 f"ask for weight-precision=int4, or {instead}"),
+                (form is not Groups or self.per_channel, "needs a scale for each channel", "per-channel=false",
+                 "leave out per-channel=false"),
+                (other is None, "has no multipliers of groups", other, "leave out one of the two"),
+                (not self.glow_exact, "has no form in Glow", "glow-exact=true", "leave out glow-exact=true"),
+            ):  # fmt: skip
+                if not holds:
+                    raise QuantizationError(f"{what} {need}", where=where, got=got, remedy=remedy)
 
     def added_bias(self, data_bits: int, sum_bits: int) -> int:
         """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""

@@ -238,7 +238,7 @@ def test_a_sweep_goes_on_where_it_stopped(found: Explored, small: Small, monkeyp
 
 @pytest.mark.slow
 def test_the_picture_of_the_page_is_fresh() -> None:
-    from tests.models.exploring import PICTURE, swept
+    from docs.measurements.exploring import PICTURE, swept
 
     assert PICTURE.read_text(encoding="utf-8") == swept("digits").svg()
 

@@ -38,8 +38,8 @@ from qmlir.ir.source import parse_text
 from qmlir.ir.types import dtype_of, is_integer
 from tests.checker.networks import certified
 from tests.conftest import THOROUGH
-from tests.graphs import Graph, graphs
-from tests.test_random_graphs import PRECISIONS, SCHEMAS
+from tests.graphs import SCHEMAS, Graph, graphs
+from tests.test_random_graphs import PRECISIONS
 
 CHUNKS = 70 if THOROUGH else 1
 EACH = 40

@@ -10,7 +10,6 @@ from jsonschema import Draft202012Validator
 
 import qmlir
 from qmlir.cli.documents import document, schema, with_targets
-from tests.cli import documents_page
 from tests.cli.small import Small, run, write_small
 
 DEVICE = "ethos-u55-like"
@@ -224,7 +223,3 @@ def test_text_of_documents() -> None:
     assert json.loads(text)["c"] is None
     assert json.loads(text)["d"] == [[1], [{"e": None}]]
     assert '"a": [1, 2.5],' in text
-
-
-def test_the_page_is_fresh() -> None:
-    assert documents_page.FILE.read_text(encoding="utf-8") == documents_page.page()

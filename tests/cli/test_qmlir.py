@@ -17,7 +17,8 @@ from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.ir.passes import pass_class
 from qmlir.plugins import numbered, with_number
-from qmlir.profiles.profile import Profile, structure_of
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import structure_of
 from qmlir.settings.policy import Policy
 from qmlir.settings.quant_config import QuantConfig, QuantOptions
 from tests.cli.small import Small, run, write_small

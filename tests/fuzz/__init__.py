@@ -13,7 +13,7 @@ tflite.py       TFLite files as cases: drawn with LiteRT by tflite_drawing.py, o
 options.py      schemas, precisions, calibrations, biases, rules, numerics, data
 expectation.py  what quantization may cost: the same network with every tensor rounded in plain numpy
 checks.py       what has to hold of a case, and what does not: findings
-devices.py      networks of device_networks.py on devices: the simulator's bits and costs; runs by itself, too,
+devices.py      networks of tests/graphs.py on devices: the simulator's bits and costs; runs by itself, too,
                 and as cases of a run in device_cases.py
 shrink.py       a smaller case with the same finding, and a file that shows it
 report.py       counts by check, operator and refusal

@@ -22,7 +22,7 @@ from qmlir.devices.timeline import HOST
 from qmlir.errors import PipelineError
 from qmlir.ir.weights import WeightsMode, module_text
 from tests.backends.npu.accounts import mistakes
-from tests.fuzz.device_networks import Network, network
+from tests.graphs import SCHEMAS, Network, network
 
 Array = npt.NDArray[Any]
 
@@ -80,9 +80,6 @@ def outcome(seed: int, device: str) -> Outcome:
     options = options_for(rng, device)
     found = compare(drawn, options, seed, device)
     return found if found.mismatch is None else replace(found, mismatch=_reduced(drawn, options, found.mismatch))
-
-
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
 
 
 def options_for(rng: np.random.Generator, device: str) -> Options:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import numpy as np
 
 from qmlir.compiler import EXPORT_FORMATS
-from qmlir.numerics import codebooks
+from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.runtimes import Runtime
 from qmlir.settings.policy import Policy
@@ -158,7 +158,7 @@ def draw_options(rng: np.random.Generator, names: Sequence[str], shares: Shares)
         weight_range="full" if chance(0.1) else "auto",
         residuals=choice(["int16", "auto"]) if chance(0.15) else "same",
     )
-    if BITS.get(options.weight_precision) in codebooks.BITS and not options.glow_exact and chance(0.5):
+    if BITS.get(options.weight_precision) in Codebook.BITS and not options.glow_exact and chance(0.5):
         options = replace(options, weight_levels="codebook")
     if shares.devices and chance(shares.device):
         return Options(device=choice(shares.devices), data=options.data, calibration="auto")

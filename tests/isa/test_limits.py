@@ -26,8 +26,8 @@ from qmlir.isa.encoding import ADDRESS_BITS, WORD, Command, Place, Signed, Strea
 from qmlir.isa.limits import LIMITS, MOST_TAPS, broken
 from qmlir.lowering.qint_to_npu.partition import on_the_host
 from qmlir.stages import TO_INTEGERS
-from tests.fuzz.device_networks import network as random_network
 from tests.fuzz.devices import options_for
+from tests.graphs import network as random_network
 from tests.ops.samples import SAMPLES
 
 

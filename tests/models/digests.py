@@ -29,6 +29,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from docs.measurements.accelerators import PRECISIONS, SMALL, prepare
+from docs.measurements.accuracy import RECIPES, shared_file
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.main import main as command
 from qmlir.compiler import EXPORT_FORMATS, main_function, to_integers
@@ -37,8 +39,6 @@ from qmlir.errors import QmlirError
 from qmlir.ir.signature import signature_of
 from qmlir.ir.storage import TextForm, self_contained_text
 from qmlir.ir.weights import WeightsMode
-from tests.models.accelerators import PRECISIONS, SMALL, prepare
-from tests.models.accuracy import RECIPES, shared_file
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, logits, split
 
 Row = tuple[str, str, str]

@@ -7,10 +7,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from docs.measurements import certificates
+from docs.measurements.certificates import measured, networks
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
-from tests.models import certificates
-from tests.models.certificates import measured, networks
 
 INPUTS, DRAWN = 3, 4
 

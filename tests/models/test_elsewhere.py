@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import qmlir
+from docs.measurements.everywhere import inputs_of, without_casts
 from qmlir.backends.cpu import Machine
 from tests.backends.cpu import programs
 from tests.conftest import crossed
-from tests.models.everywhere import inputs_of, without_casts
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 

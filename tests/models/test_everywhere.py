@@ -5,9 +5,9 @@ import json
 from xdsl.parser import Parser
 
 import qmlir
+from docs.measurements.everywhere import BESIDE, NETWORKS, ratios
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.ir.context import make_context
-from tests.models.everywhere import BESIDE, NETWORKS, ratios
 
 SOURCE = """
 func.func @main(%x: tensor<1x4xi8>) -> tensor<1x2xi32> {

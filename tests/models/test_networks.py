@@ -17,11 +17,11 @@ import onnxruntime
 import pytest
 
 import qmlir
+from docs.measurements.accuracy import RECIPES, Options
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import main_function
 from tests.conftest import crossed
 from tests.llvm_text import calls_of, functions_with_floats
-from tests.models.accuracy import RECIPES, Options
 from tests.models.networks import NETWORKS, Network, Split, logits, score, split, sqnr
 
 pytestmark = [

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from docs.measurements import accuracy
+from docs.measurements.accuracy import ALL, MEASURED, RECIPES, Figures, Options, Row
 from qmlir.numerics.schemas import QuantizationError
-from tests.models import accuracy
-from tests.models.accuracy import ALL, MEASURED, RECIPES, Figures, Options, Row
 from tests.models.networks import NETWORKS
 
 Shared = Callable[[str], Path]
@@ -73,7 +73,7 @@ def test_a_row_is_as_the_page_says(row: Row, shared: Shared) -> None:
 SCRIPT = """
 import sys
 from qmlir.ir.weights import WeightsMode, module_text
-from tests.models import accuracy
+from docs.measurements import accuracy
 network = accuracy.prepared("kws", accuracy.shared_file)
 quantized = accuracy.quantized(network, accuracy.RECIPES["powers of two"])
 sys.stdout.write(module_text(quantized, WeightsMode.INLINE))

@@ -27,7 +27,7 @@ from qmlir.numerics.schemas import (
     requantization,
 )
 from qmlir.plugins import choices
-from qmlir.profiles.profile import TensorProfile
+from qmlir.profiles.tensor_profile import TensorProfile
 from tests.conftest import crossed
 
 RNG = np.random.default_rng(11)

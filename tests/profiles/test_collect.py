@@ -12,7 +12,8 @@ import pytest
 from qmlir.errors import ProfileError
 from qmlir.profiles import collect as collecting
 from qmlir.profiles.collect import collect, threads_for
-from qmlir.profiles.profile import IN_NUMPY, Profile
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import IN_NUMPY
 
 Array = npt.NDArray[Any]
 

@@ -11,7 +11,8 @@ import pytest
 from qmlir.errors import FileError, ProfileError
 from qmlir.numerics.histograms import Moments
 from qmlir.profiles.files import glow_name, redistributed, save_glow
-from qmlir.profiles.profile import Profile, TensorProfile
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import TensorProfile
 from qmlir.running.yaml_files import read_yaml
 
 Array = npt.NDArray[Any]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from qmlir.compiler import Pipeline, profile, quantize
 from qmlir.errors import FileError, OptionError, ProfileError
-from qmlir.profiles.profile import Profile, TensorProfile, grid
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import TensorProfile, grid
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.observers import observers
 from tests.transforms.quantize.calibrated import parsed

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests import test_executors
 from tests.analysis import test_data_free, test_explore
 from tests.backends.onnx import test_states
 from tests.cli import (
@@ -36,6 +35,7 @@ from tests.remedies import (
     test_searches,
 )
 from tests.remedies.texts import remedies
+from tests.running import test_executors
 
 TABLES = (
     *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),

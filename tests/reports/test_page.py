@@ -10,12 +10,12 @@ import onnx
 import pytest
 
 import qmlir
+from docs.measurements.test_import import resnet50
 from qmlir.errors import OptionError, QmlirError
 from qmlir.reports import report as reporting
 from qmlir.reports.page import joined
 from qmlir.reports.report import Report
 from qmlir.transforms.quantize.apply_profile import fill_ranges
-from tests.benchmarks.test_import import resnet50
 from tests.cli.small import Small, write_small
 from tests.reports.conftest import Browser
 

@@ -5,7 +5,7 @@ import numpy as np
 import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.transforms.quantize.observers import observed_shapes
-from tests.transforms.nn.graphs import names_in
+from tests.graphs import names_in
 from tests.transforms.quantize.calibrated import parsed
 
 BLOCK = """

@@ -10,10 +10,10 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.backends.reference import evaluate
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import AddOp, DivOp, LookupOp, MulOp, PairLookupOp, RequantizeOp
+from qmlir.ir.signature import main_function
 from qmlir.ir.verify import verify
 from qmlir.transforms.qint.tabulate import TabulatePass
 from tests.ops.sample import narrow, quotients, scaled, summed, weights, zeros
-from tests.transforms.nn.graphs import function_of
 
 HALF = 1 << 30
 
@@ -68,13 +68,13 @@ def random_function(rng: np.random.Generator) -> ModuleOp:
 def test_tables(seed: int) -> None:
     module = random_function(np.random.default_rng(seed))
     verify(module)
-    before = evaluate(function_of(module), [BYTES])
+    before = evaluate(main_function(module), [BYTES])
     TabulatePass().apply(Context(), module)
     verify(module)
-    after = evaluate(function_of(module), [BYTES])
+    after = evaluate(main_function(module), [BYTES])
     assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
     others = (ConstantOp, MulOp, func.ReturnOp)
-    assert sum(not isinstance(op, others) for op in function_of(module).body.block.ops) <= 2, (
+    assert sum(not isinstance(op, others) for op in main_function(module).body.block.ops) <= 2, (
         "each result takes one pass over the data at most"
     )
 

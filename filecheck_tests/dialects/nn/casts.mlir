@@ -11,7 +11,5 @@ func.func @ops(%a0: tensor<90xf32>, %a1: tensor<9xf32>, %a2: tensor<90xi64>) {
   %1 = nn.cast %a1 {saturate = false} : tensor<9xf32> -> tensor<9xf32>
   // CHECK: nn.bitcast %a0 : tensor<90xf32> -> tensor<90xi32>
   %2 = nn.bitcast %a0 : tensor<90xf32> -> tensor<90xi32>
-  // CHECK: nn.bitcast %a2 : tensor<90xi64> -> tensor<90xf64>
-  %3 = nn.bitcast %a2 : tensor<90xi64> -> tensor<90xf64>
   func.return
 }

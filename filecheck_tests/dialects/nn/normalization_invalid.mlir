@@ -2,96 +2,72 @@
 
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
-func.func @c1_axis(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.softmax' axis must lie in [0, 2), got 2}}
-  %0 = nn.softmax %x {axis = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c1_axis: expected-error@+1 {{'nn.softmax' axis must lie in [0, 2), got 2}}
+%0 = nn.softmax %x {axis = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @c1_from_behind(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.softmax' axis must lie in [0, 2), got -1}}
-  %0 = nn.softmax %x {axis = -1 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c1_from_behind: expected-error@+1 {{'nn.softmax' axis must lie in [0, 2), got -1}}
+%0 = nn.softmax %x {axis = -1 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @c1_empty(%x: tensor<2x0xf32>) {
-  // expected-error@+1 {{'nn.softmax' has nothing to sum along axis 1 of [2, 0]}}
-  %0 = nn.softmax %x {axis = 1 : i64} : tensor<2x0xf32> -> tensor<2x0xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x0xf32>
+// c1_empty: expected-error@+1 {{'nn.softmax' has nothing to sum along axis 1 of [2, 0]}}
+%0 = nn.softmax %x {axis = 1 : i64} : tensor<2x0xf32> -> tensor<2x0xf32>
 
 // -----
 
-func.func @c1_logarithm(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.log_softmax' axis must lie in [0, 2), got 2}}
-  %0 = nn.log_softmax %x {axis = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c1_logarithm: expected-error@+1 {{'nn.log_softmax' axis must lie in [0, 2), got 2}}
+%0 = nn.log_softmax %x {axis = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @c1_over_trailing(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.layer_norm' axis must lie in [0, 2), got 2}}
-  %0 = nn.layer_norm %x {axis = 2 : i64, epsilon = 0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c1_over_trailing: expected-error@+1 {{'nn.layer_norm' axis must lie in [0, 2), got 2}}
+%0 = nn.layer_norm %x {axis = 2 : i64, epsilon = 0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @c1_nothing(%x: tensor<2x0x3xf32>) {
-  // expected-error@+1 {{'nn.rms_norm' has nothing to normalize along axis 1 of [2, 0, 3]}}
-  %0 = nn.rms_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x0x3xf32> -> tensor<2x0x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x0x3xf32>
+// c1_nothing: expected-error@+1 {{'nn.rms_norm' has nothing to normalize along axis 1 of [2, 0, 3]}}
+%0 = nn.rms_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x0x3xf32> -> tensor<2x0x3xf32>
 
 // -----
 
-func.func @c2_epsilon(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.layer_norm' needs an epsilon that is not negative, got -0.5}}
-  %0 = nn.layer_norm %x {axis = 1 : i64, epsilon = -0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c2_epsilon: expected-error@+1 {{'nn.layer_norm' needs an epsilon that is not negative, got -0.5}}
+%0 = nn.layer_norm %x {axis = 1 : i64, epsilon = -0.5 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @n1_integers(%x: tensor<2x3xi8>) {
-  // expected-error@+1 {{'nn.rms_norm' needs operands that are all f32, all f64 or all quantized, got i8}}
-  %0 = nn.rms_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x3xi8> -> tensor<2x3xi8>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xi8>
+// n1_integers: expected-error@+1 {{'nn.rms_norm' needs operands that are all f32, all f64 or all quantized, got i8}}
+%0 = nn.rms_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x3xi8> -> tensor<2x3xi8>
 
 // -----
 
-func.func @c2_p(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.lp_normalization' needs p to be 1 or 2, got 3}}
-  %0 = nn.lp_normalization %x {axis = 1 : i64, p = 3 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c2_p: expected-error@+1 {{'nn.lp_normalization' needs p to be 1 or 2, got 3}}
+%0 = nn.lp_normalization %x {axis = 1 : i64, p = 3 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @c1_size(%x: tensor<2x3xf32>) {
-  // expected-error@+1 {{'nn.local_response_normalization' needs channels and a size of at least 1, got [2, 3] and 0}}
-  %0 = nn.local_response_normalization %x {size = 0 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xf32>
+// c1_size: expected-error@+1 {{'nn.local_response_normalization' needs channels and a size of at least 1, got [2, 3] and 0}}
+%0 = nn.local_response_normalization %x {size = 0 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
 
 // -----
 
-func.func @c2_element(%x: tensor<2x3xi64>) {
-  // expected-error@+1 {{'nn.root_quotient' computes on i32, got i64}}
-  %0 = nn.root_quotient %x, %x : tensor<2x3xi64>, tensor<2x3xi64> -> tensor<2x3xi64>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x3xi64>
+// c2_element: expected-error@+1 {{'nn.root_quotient' computes on i32, got i64}}
+%0 = nn.root_quotient %x, %x : tensor<2x3xi64>, tensor<2x3xi64> -> tensor<2x3xi64>
 
 // -----
 
-func.func @c1_shapes(%x: tensor<2x3xi32>, %y: tensor<2xi32>) {
-  // expected-error@+1 {{'nn.root_quotient' shapes do not broadcast: [2, 3] and [2]}}
-  %0 = nn.root_quotient %x, %y : tensor<2x3xi32>, tensor<2xi32> -> tensor<2x3xi32>
-  func.return
-}
+%x, %y = "test.op"() : () -> (tensor<2x3xi32>, tensor<2xi32>)
+// c1_shapes: expected-error@+1 {{'nn.root_quotient' shapes do not broadcast: [2, 3] and [2]}}
+%0 = nn.root_quotient %x, %y : tensor<2x3xi32>, tensor<2xi32> -> tensor<2x3xi32>

@@ -7,20 +7,12 @@
 func.func @ops(%a0: tensor<3x50xf32>, %a1: tensor<3x50xf64>, %a2: tensor<3x7x4xf32>, %a3: tensor<3x40xi8>, %a4: tensor<3x7x10xf32>, %a5: tensor<3x9xi32>) {
   // CHECK: nn.reduce_sum %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
   %0 = nn.reduce_sum %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
-  // CHECK: nn.reduce_sum %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
-  %1 = nn.reduce_sum %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
   // CHECK: nn.reduce_prod %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
   %2 = nn.reduce_prod %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
-  // CHECK: nn.reduce_prod %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
-  %3 = nn.reduce_prod %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
   // CHECK: nn.reduce_max %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
   %4 = nn.reduce_max %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
-  // CHECK: nn.reduce_max %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
-  %5 = nn.reduce_max %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
   // CHECK: nn.reduce_min %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
   %6 = nn.reduce_min %a0 {axes = array<i64: 1>} : tensor<3x50xf32> -> tensor<3x1xf32>
-  // CHECK: nn.reduce_min %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
-  %7 = nn.reduce_min %a1 {axes = array<i64: 1>} : tensor<3x50xf64> -> tensor<3x1xf64>
   // CHECK: nn.arg_max %a2 {axis = 1 : i64} : tensor<3x7x4xf32> -> tensor<3x1x4xi64>
   %8 = nn.arg_max %a2 {axis = 1 : i64} : tensor<3x7x4xf32> -> tensor<3x1x4xi64>
   // CHECK: nn.arg_max %a3 {axis = 1 : i64, last = true} : tensor<3x40xi8> -> tensor<3x1xi64>

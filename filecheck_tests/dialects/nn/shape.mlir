@@ -17,12 +17,6 @@ func.func @constant() {
   %1 = nn.constant <tensor<2xi8>, [1, -2]> : tensor<2xi8>
   // CHECK: nn.constant <tensor<2xi8>, [1, -2]> : tensor<2x!quant.uniform<i8:f32, 5.000000e-01:3>>
   %2 = nn.constant <tensor<2xi8>, [1, -2]> : tensor<2x!a>
-  // CHECK: nn.constant <tensor<2x1xi8>, [1, -2]> : tensor<2x1x!quant.uniform<i8:f32:0, {5.000000e-01,2.500000e-01}>>
-  %3 = nn.constant <tensor<2x1xi8>, [1, -2]> : tensor<2x1x!channels>
-  // CHECK: nn.constant <tensor<2xui8>, [1, 255]> : tensor<2x!quant.uniform<u8:f32, 5.000000e-01:128>>
-  %4 = nn.constant <tensor<2xui8>, [1, 255]> : tensor<2x!u>
-  // CHECK: nn.constant <tensor<i64>, [7]> : tensor<i64>
-  %5 = nn.constant <tensor<i64>, [7]> : tensor<i64>
   func.return
 }
 

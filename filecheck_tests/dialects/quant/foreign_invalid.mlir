@@ -108,95 +108,73 @@ func.func private @calibrated_nan(!quant.calibrated<f32<0x7FF8000000000000:1.0>>
 // -----
 
 !blocks = !quant.uniform<u8:f32:{0:1, 1:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_scalar(%x: f32) {
-  // expected-error@+1 {{'quant.qcast' scalar types may not use sub-channel quantization}}
-  %0 = quant.qcast %x : f32 to !blocks
-  func.return
-}
+%x = "test.op"() : () -> f32
+// q5_scalar: expected-error@+1 {{'quant.qcast' scalar types may not use sub-channel quantization}}
+%0 = quant.qcast %x : f32 to !blocks
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{0:1, 1:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_unranked(%x: tensor<*xf32>) {
-  // expected-error@+1 {{'quant.qcast' tensor containing the sub-channel quantized type must be ranked}}
-  %0 = quant.qcast %x : tensor<*xf32> to tensor<*x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<*xf32>
+// q5_unranked: expected-error@+1 {{'quant.qcast' tensor containing the sub-channel quantized type must be ranked}}
+%0 = quant.qcast %x : tensor<*xf32> to tensor<*x!blocks>
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{0:1, 3:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_axis(%x: tensor<2x4xf32>) {
-  // expected-error@+1 {{'quant.qcast' quantized dimension 3 must be less than tensor rank 2}}
-  %0 = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x4xf32>
+// q5_axis: expected-error@+1 {{'quant.qcast' quantized dimension 3 must be less than tensor rank 2}}
+%0 = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!blocks>
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{0:1, 1:3}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_divisible(%x: tensor<2x4xf32>) {
-  // expected-error@+1 {{'quant.qcast' tensor dimension size 4 at axis 1 must be divisible by the corresponding block size 3}}
-  %0 = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x4xf32>
+// q5_divisible: expected-error@+1 {{'quant.qcast' tensor dimension size 4 at axis 1 must be divisible by the corresponding block size 3}}
+%0 = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!blocks>
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{1:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_zero(%x: tensor<0x4xf32>) {
-  // expected-error@+1 {{'quant.qcast' tensor dimension size of zero is not allowed with sub-channel quantization}}
-  %0 = quant.qcast %x : tensor<0x4xf32> to tensor<0x4x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<0x4xf32>
+// q5_zero: expected-error@+1 {{'quant.qcast' tensor dimension size of zero is not allowed with sub-channel quantization}}
+%0 = quant.qcast %x : tensor<0x4xf32> to tensor<0x4x!blocks>
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{0:1, 1:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_count(%x: tensor<2x6xf32>) {
-  // expected-error@+1 {{'quant.qcast' dimension size 2 of scales tensor at axis 1 should match (tensor dimension at axis / block sizes at axis) = 3}}
-  %0 = quant.qcast %x : tensor<2x6xf32> to tensor<2x6x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x6xf32>
+// q5_count: expected-error@+1 {{'quant.qcast' dimension size 2 of scales tensor at axis 1 should match (tensor dimension at axis / block sizes at axis) = 3}}
+%0 = quant.qcast %x : tensor<2x6xf32> to tensor<2x6x!blocks>
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{1:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_one_block(%x: tensor<2x4xf32>) {
-  // expected-error@+1 {{'quant.qcast' dimension size 2 of scales tensor at axis 0 should match (tensor dimension at axis / block sizes at axis) = 1}}
-  %0 = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x4xf32>
+// q5_one_block: expected-error@+1 {{'quant.qcast' dimension size 2 of scales tensor at axis 0 should match (tensor dimension at axis / block sizes at axis) = 1}}
+%0 = quant.qcast %x : tensor<2x4xf32> to tensor<2x4x!blocks>
 
 // -----
 
 !blocks = !quant.uniform<u8:f32:{0:1, 1:2}, {{1.0, 2.0}, {3.0, 4.0}}>
-func.func @q5_rank(%x: tensor<2x4x1xf32>) {
-  // expected-error@+1 {{'quant.qcast' Rank of scales 2 must match the rank of the tensor 3}}
-  %0 = quant.qcast %x : tensor<2x4x1xf32> to tensor<2x4x1x!blocks>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2x4x1xf32>
+// q5_rank: expected-error@+1 {{'quant.qcast' Rank of scales 2 must match the rank of the tensor 3}}
+%0 = quant.qcast %x : tensor<2x4x1xf32> to tensor<2x4x1x!blocks>
 
 // -----
 
-func.func @q4_float_storage(%x: !quant.uniform<f8E5M2:f32, 2.0>) {
-  // expected-error@+1 {{storage type in quantized type expected to match integer type: got f8E5M2 and i8}}
-  %0 = quant.scast %x : !quant.uniform<f8E5M2:f32, 2.0> to i8
-  func.return
-}
+%x = "test.op"() : () -> !quant.uniform<f8E5M2:f32, 2.0>
+// q4_float_storage: expected-error@+1 {{storage type in quantized type expected to match integer type: got f8E5M2 and i8}}
+%0 = quant.scast %x : !quant.uniform<f8E5M2:f32, 2.0> to i8
 
 // -----
 
-func.func @q4_calibrated_storage(%x: !quant.calibrated<f32<0.0:1.0>>) {
-  // expected-error@+1 {{storage type in quantized type expected to match integer type: got none and i8}}
-  %0 = quant.scast %x : !quant.calibrated<f32<0.0:1.0>> to i8
-  func.return
-}
+%x = "test.op"() : () -> !quant.calibrated<f32<0.0:1.0>>
+// q4_calibrated_storage: expected-error@+1 {{storage type in quantized type expected to match integer type: got none and i8}}
+%0 = quant.scast %x : !quant.calibrated<f32<0.0:1.0>> to i8
 
 // -----
 
-func.func @q4_any_expressed(%x: !quant.any<i8>) {
-  // expected-error@+1 {{expressed type in quantized type expected to match float type: got none and f32}}
-  %0 = quant.dcast %x : !quant.any<i8> to f32
-  func.return
-}
+%x = "test.op"() : () -> !quant.any<i8>
+// q4_any_expressed: expected-error@+1 {{expressed type in quantized type expected to match float type: got none and f32}}
+%0 = quant.dcast %x : !quant.any<i8> to f32

@@ -2,75 +2,48 @@
 
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
-func.func @odd() {
-  // expected-error@+1 {{hexadecimal digits come in pairs, got 3 of them}}
-  %0 = arith.constant dense<"0x012"> : tensor<2xi8>
-  func.return
-}
+// odd: expected-error@+1 {{hexadecimal digits come in pairs, got 3 of them}}
+%0 = arith.constant dense<"0x012"> : tensor<2xi8>
 
 // -----
 
-func.func @no_digits() {
-  // expected-error@+1 {{expected hexadecimal digits only}}
-  %0 = arith.constant dense<"0x01 2"> : tensor<2xi8>
-  func.return
-}
+// no_digits: expected-error@+1 {{expected hexadecimal digits only}}
+%0 = arith.constant dense<"0x01 2"> : tensor<2xi8>
 
 // -----
 
-func.func @no_prefix() {
-  // expected-error@+1 {{expected hexadecimal digits behind 0x}}
-  %0 = arith.constant dense<"0102"> : tensor<2xi8>
-  func.return
-}
+// no_prefix: expected-error@+1 {{expected hexadecimal digits behind 0x}}
+%0 = arith.constant dense<"0102"> : tensor<2xi8>
 
 // -----
 
-func.func @count() {
-  // expected-error@+1 {{tensor<3xf32> takes 12 bytes, or 4 for a splat, got 8}}
-  %0 = arith.constant dense<"0x0000803F0000803F"> : tensor<3xf32>
-  func.return
-}
+// count: expected-error@+1 {{tensor<3xf32> takes 12 bytes, or 4 for a splat, got 8}}
+%0 = arith.constant dense<"0x0000803F0000803F"> : tensor<3xf32>
 
 // -----
 
-func.func @count_of_bits() {
-  // expected-error@+1 {{20 elements of i1 take 3 bytes, got 2}}
-  %0 = arith.constant dense<"0x0000"> : tensor<20xi1>
-  func.return
-}
+// count_of_bits: expected-error@+1 {{20 elements of i1 take 3 bytes, got 2}}
+%0 = arith.constant dense<"0x0000"> : tensor<20xi1>
 
 // -----
 
-func.func @element_type() {
-  // expected-error@+1 {{constants cannot hold elements of type i128}}
-  %0 = arith.constant dense<"0x00"> : tensor<20xi128>
-  func.return
-}
+// element_type: expected-error@+1 {{constants cannot hold elements of type i128}}
+%0 = arith.constant dense<"0x00"> : tensor<20xi128>
 
 // -----
 
-func.func @unknown_size() {
-  // expected-error@+1 {{Dense literal attribute should have a static shape}}
-  %0 = arith.constant dense<"0x00"> : tensor<?xi8>
-  func.return
-}
+// unknown_size: expected-error@+1 {{Dense literal attribute should have a static shape}}
+%0 = arith.constant dense<"0x00"> : tensor<?xi8>
 
 // -----
 
-func.func @elided() {
-  // expected-error@+1 {{this constant was elided when the module was printed}}
-  %0 = arith.constant dense_resource<__elided__> : tensor<20xi8>
-  func.return
-}
+// elided: expected-error@+1 {{this constant was elided when the module was printed}}
+%0 = arith.constant dense_resource<__elided__> : tensor<20xi8>
 
 // -----
 
-func.func @no_section() {
-  // expected-error@+1 {{the file holds no resource w; print the module again without eliding its resources}}
-  %0 = arith.constant dense_resource<w> : tensor<2xi8>
-  func.return
-}
+// no_section: expected-error@+1 {{the file holds no resource w; print the module again without eliding its resources}}
+%0 = arith.constant dense_resource<w> : tensor<2xi8>
 
 // -----
 
@@ -83,11 +56,8 @@ func.func @no_such_key() {
 
 // -----
 
-func.func @no_key() {
-  // expected-error@+1 {{expected the key of a resource}}
-  %0 = arith.constant dense_resource<7> : tensor<2xi8>
-  func.return
-}
+// no_key: expected-error@+1 {{expected the key of a resource}}
+%0 = arith.constant dense_resource<7> : tensor<2xi8>
 
 // -----
 

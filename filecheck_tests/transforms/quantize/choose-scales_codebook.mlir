@@ -12,11 +12,11 @@
 // RUN: not qmlir-opt --apply-policy="settings={weight-levels=codebook weight-precision=int4 glow-exact=true calibration=minmax}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=GLOW
 // RUN: not qmlir-opt --apply-policy="settings={weight-levels=odd weight-precision=int4}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=NAME
 
-// CHECK: %w = nn.constant {{.*}}qmlir.unrounded = #qmlir.weights<tensor<1x6xf32>, [1.0, -0.1{{[0-9]*}}, 0.1{{[0-9]*}}, 0.11{{[0-9]*}}, 1.0, 0.5]>, qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [0, 7, 32, 63]>>
+// CHECK: %w = nn.constant {{.*}}qmlir.unrounded = #qmlir.weights<tensor<1x6xf32>, [1.0, -0.1{{[0-9]*}}, 0.1{{[0-9]*}}, 0.11{{[0-9]*}}, 1.0, 0.5]>, qmlir.levels = #qmlir.levels<codebook, bits = 2, table = #qmlir.weights<tensor<4xi8>, [0, 7, 32, 63]>>
 // CHECK: quant.qcast %w : tensor<1x6xf32> to tensor<1x6x!quant.uniform<i8<-63:63>:f32:0, {0.0158{{[0-9]*}}}>>
 // POWER: quant.qcast %w : tensor<1x6xf32> to tensor<1x6x!quant.uniform<i8<-63:63>:f32:0, {3.125000e-02}>>
 // TENSOR: quant.qcast %w : tensor<1x6xf32> to tensor<1x6x!quant.uniform<i8<-63:63>:f32, 0.0158{{[0-9]*}}>>
-// STORED: nn.constant <tensor<1x6xi8>, [63, 0, 7, 7, 63, 32]> {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [0, 7, 32, 63]>>}
+// STORED: nn.constant <tensor<1x6xi8>, [63, 0, 7, 7, 63, 32]> {qmlir.levels = #qmlir.levels<codebook, bits = 2, table = #qmlir.weights<tensor<4xi8>, [0, 7, 32, 63]>>}
 // STORED: "i8 activations, weights per channel from a codebook of 4 entries"
 // EVEN: "i8 activations, i2 weights per channel"
 // BITS: weight-levels=codebook needs weights of 2 to 6 bits, got weight-precision=int8; ask for weight-precision=int4, or weight-levels=even

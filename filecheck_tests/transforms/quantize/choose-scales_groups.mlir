@@ -6,9 +6,9 @@
 // RUN: qmlir-opt --quantize="granularity=group-128 weight-precision=int4" %s | filecheck %s --check-prefix=CHANNEL
 // RUN: qmlir-opt --quantize="granularity=channel weight-precision=int4" %s | filecheck %s --check-prefix=CHANNEL
 
-// CHECK: %w = nn.constant {{.*}}qmlir.unrounded = #qmlir.weights<tensor<1x36xf32>{{.*}}qmlir.groups = #qmlir.groups<32, 4, #qmlir.weights<tensor<1x2xi8>, [18, 9]>>
+// CHECK: %w = nn.constant {{.*}}qmlir.unrounded = #qmlir.weights<tensor<1x36xf32>{{.*}}qmlir.levels = #qmlir.levels<groups, bits = 4, size = 32, multipliers = #qmlir.weights<tensor<1x2xi8>, [18, 9]>>
 // CHECK: quant.qcast %w : tensor<1x36xf32> to tensor<1x36x!quant.uniform<i8<-126:126>:f32:0, {0.0079365083947777748}>>
-// STORED: nn.constant <tensor<1x36xi8>, [126, -126, {{.*}}, 63, -63, 63, -63]> {qmlir.groups = #qmlir.groups<32, 4,
+// STORED: nn.constant <tensor<1x36xi8>, [126, -126, {{.*}}, 63, -63, 63, -63]> {qmlir.levels = #qmlir.levels<groups, bits = 4, size = 32,
 // STORED: "i8 activations, i4 weights in groups of 32"
 
 // Sums that are no longer than a group have a scale for each channel only.

@@ -94,7 +94,7 @@ func.func @average_of_three(%x: tensor<1x3x1x1x!x>) -> tensor<1x1x1x1x!y> {
 // CHECK: nn.relu {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}r{{.*}}">
 // CHECK: nn.cumulative_product {{.*}}#qmlir.decision<float, "target", "each of its products has more digits than the one before, which no single scale holds">
 func.func @float(%x: tensor<1x2x!x>) -> (tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>) {
-  %w = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> {qmlir.block = 32 : i64} : tensor<2x2xf32>
+  %w = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> {qmlir.levels = #qmlir.levels<blocks, size = 32>} : tensor<2x2xf32>
   %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
   %1 = nn.fully_connected %0, %w : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
   %2 = quant.qcast %1 : tensor<1x2xf32> to tensor<1x2x!x>

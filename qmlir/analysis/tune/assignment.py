@@ -15,7 +15,7 @@ from typing import Any
 from qmlir.analysis.own_errors import INPUT
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
+from qmlir.numerics.codebooks import Codebook
 from qmlir.settings.policy import Policy, Rule
 from qmlir.settings.quant_config import PlainSettings
 from qmlir.transforms.quantize.recipes import why_no_groups
@@ -48,7 +48,7 @@ def has_groups(bits: float) -> bool:
 
 def has_codebook(bits: float, settings: PlainSettings) -> bool:
     """Whether weights that take so many bits each are entries of a codebook, if they have settings."""
-    return settings.get(LEVELS) == CODEBOOK and bits in CODEBOOK_BITS
+    return settings.get(LEVELS) == CODEBOOK and bits in Codebook.BITS
 
 
 def spelled(bits: float) -> str:

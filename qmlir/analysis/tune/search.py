@@ -21,8 +21,8 @@ from qmlir.analysis.tune.attempts import Attempts, said
 from qmlir.analysis.tune.front import NARROW_BITS, WIDE_BITS, Model
 from qmlir.analysis.tune.result import Point, Tuned
 from qmlir.analysis.tune.verification import Verification
-from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
-from qmlir.numerics.groups import BITS as GROUPED_BITS
+from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.groups import Groups
 from qmlir.settings.policy import Policy
 
 SETTINGS: tuple[Mapping[str, Any], ...] = ({"schema": "symmetric"}, {"calibration": "minmax"})
@@ -35,7 +35,7 @@ one gains."""
 USUAL = 4
 """The bits of weights for which options and groups are tried; the nearest bits to it among those to search."""
 
-MOST_GROUPED = max(GROUPED_BITS)
+MOST_GROUPED = max(Groups.BITS)
 """The most bits of weights that have multipliers of groups."""
 
 STORED_COSTS = ("bytes", "stored")
@@ -163,7 +163,7 @@ class Search:
 
     def _suits_codebooks(self, layers: Sequence[Layer]) -> bool:
         """Whether codebooks can be worth their tables, for the cost that counts and the size of the network."""
-        tables = sum(1 << max(CODEBOOK_BITS) for layer in layers if layer.weights)
+        tables = sum(1 << max(Codebook.BITS) for layer in layers if layer.weights)
         return self.attempts.cost in STORED_COSTS and tables <= MOST_TABLES * self.attempts.first.trial.bytes
 
     def _free(self, options: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -26,7 +26,7 @@ import numpy as np
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
 from qmlir.numerics import Float32s, Float64s, Int64s
 from qmlir.numerics.histograms import BLOCK, SLICE_BITS, SQUARE_UNIT, VALUE_UNIT, Moments
-from qmlir.profiles.profile import Counter
+from qmlir.profiles.tensor_profile import Counter
 
 LANES = 4
 """Values that are counted and added up side by side: doubles in a register of 256 bits."""

@@ -50,6 +50,7 @@ from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import dtype_of
+from qmlir.numerics.codebooks import Codebook
 
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
@@ -300,7 +301,10 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
     together = outputs_together(window.output[1], lanes, sums, machine)
     if machine.small:
         together = min(together, machine.small_outputs)
-    packed = task.weights if task.grouped is None else task.grouped.quotients
+    packed = task.weights
+    if task.grouped is not None and not isinstance(packed, SSAValue):
+        packed = task.grouped.quotients(packed)
+        assert packed is not None
     small = machine.small or machine.halves
     tile = joined(task, window, together, small=small)
     as_is = arithmetic.keeps and task.element == arithmetic.element and channels == window.channels
@@ -321,9 +325,9 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
     packing = Packing()
     if not isinstance(packed, SSAValue):
         chunk = lanes * arithmetic.group
-        copies = task.codebook is not None
+        copies = isinstance(task.levels, Codebook)
         laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
-        packing, constant = pack(laid_out, task.bits, task.codebook, chunk, machine)
+        packing, constant = pack(laid_out, task.levels, chunk, machine)
         packed = state.constant(constant)
     kernel = Contraction(
         layer=replace(task.layer, window=window),

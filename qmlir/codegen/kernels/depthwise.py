@@ -439,8 +439,8 @@ def lower_depthwise(state: MainLowering, task: Task[TapArithmetic]) -> None:
     kernel = Depthwise(task.layer, task.bias is not None, strip, lanes, machine.small)
     weights = task.weights
     if not isinstance(weights, SSAValue):
-        weights = constant_weights(state, kernel.row_groups.pack(weights), task.bits, task.codebook)
-    given = [weights, *narrow_bias(task.bias, task.bits), *task.parameters]
+        weights = constant_weights(state, kernel.row_groups.pack(weights), task.levels)
+    given = [weights, *narrow_bias(task.bias, task.levels.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     source = (task.x, (window.batch * window.height, window.width, window.channels))
     shape = (window.batch * window.output[0], window.output[1], task.outputs)

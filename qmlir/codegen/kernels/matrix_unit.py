@@ -565,7 +565,7 @@ def lower_matrices(state: MainLowering, task: Task[Arithmetic]) -> None:
     arithmetic, name = task.arithmetic.prepared, f"{task.name.split('_')[0]}_matrices"
     layer = replace(task.layer, name=name, window=window, arithmetic=arithmetic)
     kernel = MatrixContraction(layer, task.bias is not None, lanes)
-    packed = constant_weights(state, depth.pack(weights, channels, lanes), task.bits, task.codebook)
+    packed = constant_weights(state, depth.pack(weights, channels, lanes), task.levels)
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes)) for g in given]
     line = window.width * window.channels

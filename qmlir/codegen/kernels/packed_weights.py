@@ -23,20 +23,26 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnrealizedConversionCastOp, i8, i16, i32
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, i8, i16, i32
 from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.lowering import Array, Kernel, MainLowering
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
-from qmlir.dialects.qmlir import BITS, CODEBOOK, GROUPS, CodebookAttr, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.ir.levels import levels_of
+from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.groups import Groups
+from qmlir.numerics.levels import Even, Levels
+from qmlir.numerics.packing import BYTE, fit
+from qmlir.numerics.packing import pack as pack_in_order
 
-BYTE = 8
-"""The bits of weights that are not packed."""
+PLAIN = Even(BYTE)
+"""The levels of weights that are not packed."""
 
 STEP = 4
 """The most terms of a sum that a step of a kernel multiplies."""
@@ -68,58 +74,23 @@ def width_in_chunks(bits: int, chunk: int) -> int:
     return next(b for b in range(bits, BYTE + 1) if b == BYTE or all(chunk * w % BYTE == 0 for w, _ in pieces(b)))
 
 
-def _attribute(tensor: SSAValue, key: str) -> Attribute | None:
-    """An attribute of the constant that a tensor or a buffer is."""
+def levels_to_pack(tensor: SSAValue, weights: Array, *, groups: bool = False) -> Levels:
+    """The levels by which kernels pack a tensor's constant weights; `PLAIN` if they stay bytes.
+
+    These are the levels that the constant states, if the weights are such levels and take fewer bytes. Multipliers of
+    groups are for kernels that multiply by them (`groups`), if no step of the kernel spans two groups of terms.
+    """
     constant = tensor.owner
     while isinstance(constant, ReshapeOp | ReinterpretCastOp | StorageCastOp | UnrealizedConversionCastOp):
         constant = constant.operands[0].owner
-    return constant.attributes.get(key) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
-
-
-def width_of_weights(tensor: SSAValue, weights: Array) -> int:
-    """The bits that each of a tensor's constant weights is to take: fewer than 8 if the constant says so."""
-    bits = _attribute(tensor, BITS)
-    if not isinstance(bits, IntegerAttr) or weights.dtype != np.int8:
-        return BYTE
-    return bits.value.data if fit(weights, bits.value.data) else BYTE
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Weights [O, KH, KW, C] as integers of few bits times multipliers [O, G] of groups of `size` terms.
-
-    quotients   the integers of `bits` bits, [O, KH, KW, C]
-    """
-
-    size: int
-    bits: int
-    multipliers: Array
-    quotients: Array
-
-
-def groups_of_weights(tensor: SSAValue, weights: Array) -> Groups | None:
-    """The groups of a tensor's constant weights; None if it has none, or a step of a kernel would span two."""
-    groups = _attribute(tensor, GROUPS)
-    if not isinstance(groups, GroupsAttr) or weights.dtype != np.int8 or weights.shape[-1] % STEP:
-        return None
-    quotients, size = groups.quotients(weights), groups.size.data
-    if quotients is None or size % STEP:
-        return None
-    return Groups(size, groups.bits.data, groups.multipliers.array, quotients)
-
-
-def codebook_of_weights(tensor: SSAValue, weights: Array) -> CodebookAttr | None:
-    """The codebook of a tensor's constant weights; None if it has none, or takes no fewer bytes than the weights."""
-    codebook = _attribute(tensor, CODEBOOK)
-    if not isinstance(codebook, CodebookAttr) or weights.dtype != np.int8 or codebook.places(weights) is None:
-        return None
-    return codebook if codebook.bytes(weights.size) < weights.size else None
-
-
-def fit(weights: Array, bits: int) -> bool:
-    """Whether all weights are signed integers of so many bits."""
-    half = 1 << bits - 1
-    return -half <= int(weights.min(initial=0)) and int(weights.max(initial=0)) < half
+    levels = levels_of(constant) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
+    if levels is None or weights.dtype != np.int8:
+        return PLAIN
+    if isinstance(levels, Groups) and groups and not (weights.shape[-1] % STEP or levels.size % STEP):
+        return levels if levels.quotients(weights) is not None else PLAIN
+    if isinstance(levels, Codebook) and levels.holds(weights) and levels.bytes(weights.size, BYTE) < weights.size:
+        return levels
+    return Even(levels.plain_bits) if fit(weights, levels.plain_bits) else PLAIN
 
 
 def pack_bits(weights: Array, bits: int, chunk: int) -> Array:
@@ -161,18 +132,15 @@ class Packing:
         return PackedWeights(buffer, self) if self.bits < BYTE else buffer
 
 
-def pack(
-    weights: Array, bits: int, codebook: CodebookAttr | None, chunk: int, machine: Capabilities
-) -> tuple[Packing, Array]:
-    """Packs weights as places in a codebook, or without one as integers of `bits`.
+def pack(weights: Array, levels: Levels, chunk: int, machine: Capabilities) -> tuple[Packing, Array]:
+    """Packs weights as places in a codebook, or else as integers of few bits.
 
     Where a kernel's layout has a 0 that is not among the weights, and the table has none, an entry that no weight needs
     becomes 0; if all are needed, the places take another bit.
 
     Args:
         weights: The weights as a kernel reads them, 1-D and a whole number of chunks.
-        bits: The bits of a weight, or of a place.
-        codebook: The codebook of the weights.
+        levels: The levels of the weights; for `Groups`, the weights are the integers that are multiplied.
         chunk: The weights of a chunk.
         machine: What the processor that unpacks them can do.
 
@@ -180,16 +148,16 @@ def pack(
         How they are packed, and the buffer's contents, 1-D. They stay bytes where packed ones would take as many.
     """
     word = 4 if machine.words_anywhere else 1
-    if codebook is None:
-        width = width_in_chunks(bits, chunk)
+    if not isinstance(levels, Codebook):
+        width = width_in_chunks(levels.bits, chunk)
         if width == BYTE:
             return Packing(), weights
         if machine.vectors:
             return Packing(width), pack_bits(weights, width, chunk)
-        return Packing(width, word=word), pack_in_order(weights, width)
-    table, used = codebook.table.array, np.unique(weights)
+        return Packing(width, word=word), pack_in_order(weights, width).view(np.int8)
+    table, used = levels.table, np.unique(weights)
     entries = table if np.isin(used, table).all() else used
-    bits = max(bits, (len(entries) - 1).bit_length())
+    bits = max(levels.bits, (len(entries) - 1).bit_length())
     table = np.pad(entries, (0, (1 << bits) - len(entries)), "edge")
     width = width_in_chunks(bits, chunk)
     if len(table) > MOST_ENTRIES or weights.size * width // BYTE + len(table) >= weights.size:
@@ -198,13 +166,7 @@ def pack(
     if len(table) <= machine.table:
         packed = pack_bits(places - (1 << width - 1), width, chunk)
         return Packing(width, len(table)), np.concatenate([table, packed])
-    return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width)])
-
-
-def pack_in_order(weights: Array, bits: int) -> Array:
-    """Packs integers of `bits`, which fill whole bytes, one behind the other; int8, 1-D."""
-    fields = weights.reshape(-1, 1).astype(np.uint8) >> np.arange(bits, dtype=np.uint8) & 1
-    return np.packbits(fields, bitorder="little").view(np.int8)
+    return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width).view(np.int8)])
 
 
 class PackedWeights(Buffer):
@@ -304,16 +266,16 @@ class UnpackedBits(Kernel):
             y.store(weights.chunk(chunk, self.chunk), chunk * self.chunk)
 
 
-def constant_weights(state: MainLowering, weights: Array, bits: int, codebook: CodebookAttr | None) -> SSAValue:
+def constant_weights(state: MainLowering, weights: Array, levels: Levels) -> SSAValue:
     """A buffer of weights for kernels that read bytes; weights of fewer bits are unpacked to scratch memory first.
 
     The buffer of unpacked weights has one dimension, and may have elements behind the last weight.
     """
-    if bits == BYTE:
+    if levels == PLAIN:
         return state.constant(weights)
     chunk = CHUNK if state.machine.vectors else FEW_AT_ONCE
     flat = np.pad(weights.reshape(-1), (0, -weights.size % chunk))
-    packing, packed = pack(flat, bits, codebook, chunk, state.machine)
+    packing, packed = pack(flat, levels, chunk, state.machine)
     if packing.bits == BYTE:
         return state.constant(weights)
     y = state.allocate(MemRefType(i8, flat.shape))

@@ -12,13 +12,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.kernels.interfaces import Arithmetic
-from qmlir.codegen.kernels.packed_weights import BYTE
 from qmlir.codegen.lowering import SCRATCH_LIMIT, SMALL_SCRATCH, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
 from qmlir.ir.stripes import Reads
 from qmlir.ir.types import is_integer, is_memref
+from qmlir.numerics.packing import BYTE
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tiles: parts of a sliding window's input, copied to scratch memory, padded and converted for the kernel's arithmetic.

@@ -363,7 +363,7 @@ def lower_sliding(
     lanes = next(n for n in (64, 32, 16) if n <= min(window.channels, state.machine.quads))
     kernel = SlidingDepthwise(task.layer_in(arithmetic), True, lanes)
     laid_out = np.concatenate([kernel.pack_weights(w) for w in weights])
-    packed = constant_weights(state, laid_out, task.bits, task.codebook)
+    packed = constant_weights(state, laid_out, task.levels)
     constants = [np.concatenate([kernel.pack(bias) for bias in biases]), *map(kernel.pack, task.parameters)]
     y = state.allocate_result(result)
     source, target = state.view(task.x, (prod(memref_shape(task.x)),)), state.view(y, (prod(shape_of(result)),))

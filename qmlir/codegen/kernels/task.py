@@ -10,12 +10,13 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Code
 from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, FinishedKernel, TapArithmetic
-from qmlir.codegen.kernels.packed_weights import BYTE, Groups
+from qmlir.codegen.kernels.packed_weights import PLAIN
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.lowering import Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
-from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.types import is_memref
+from qmlir.numerics.groups import Groups
+from qmlir.numerics.levels import Levels
 
 A = TypeVar("A", bound=Arithmetic | TapArithmetic, covariant=True)
 """How a layer multiplies and adds."""
@@ -83,9 +84,7 @@ class Task(Layer[A]):
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     largest     the largest magnitude of integer data minus their zero point
     multipliers integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
-    bits        the bits of a weight; fewer than 8 are packed (packed_weights.py)
-    grouped     the integers whose multiples the weights are; they have the bits of these then
-    codebook    the table whose entries the weights are; they have the bits of places in it then
+    levels      which integers the weights are; those of fewer than 8 bits are packed (packed_weights.py)
     """
 
     result: SSAValue
@@ -95,9 +94,12 @@ class Task(Layer[A]):
     parameters: Sequence[Array] = ()
     largest: int = 0
     multipliers: Array | None = None
-    bits: int = BYTE
-    grouped: Groups | None = None
-    codebook: CodebookAttr | None = None
+    levels: Levels = PLAIN
+
+    @property
+    def grouped(self) -> Groups | None:
+        """The levels if they have a multiplier for each group of terms."""
+        return self.levels if isinstance(self.levels, Groups) else None
 
     @property
     def layer(self) -> Layer[A]:

@@ -37,11 +37,11 @@ from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, FinishedKernel
-from qmlir.codegen.kernels.packed_weights import BYTE
 from qmlir.codegen.kernels.packing import Rows, Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
 from qmlir.codegen.kernels.task import Task
 from qmlir.codegen.lowering import SCRATCH_LIMIT, Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
+from qmlir.numerics.packing import BYTE
 
 OUTPUTS, INPUTS = 4, 6
 """A tile computes OUTPUTS x OUTPUTS outputs from INPUTS x INPUTS inputs."""
@@ -121,7 +121,7 @@ def why_not(task: Task[Arithmetic], at_once: int) -> str:
         return "the window is not 3x3 of stride 1"
     if not task.is_plain or isinstance(weights, SSAValue):
         return "weights are computed, grouped or scaled"
-    if task.bits < BYTE:
+    if task.levels.bits < BYTE:
         return "transformed weights take 16 bits"
     outputs, channels = task.outputs, window.channels
     if outputs == 0 or channels == 0 or outputs % LANES or channels % LANES:

@@ -17,16 +17,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
-from xdsl.parser import UnresolvedOperand
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Location, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.errors import near_misses
 from qmlir.ir.upstream.parser import UpstreamParser
-from qmlir.ir.upstream.tosa_0_80 import MISSING, RENAMED, renamed
+from qmlir.ir.upstream.tosa_0_80 import MISSING, RENAMED
 
 
 def one_line(error: Exception | str) -> str:
@@ -125,10 +125,23 @@ class SourceParser(UpstreamParser):
         if (op_type := self.ctx.get_optional_op(name, dialect_stack=stack)) is not None:
             return op_type
         if name in RENAMED:
-            return renamed(name)
+            return _renamed(name)
         if name in MISSING:
             remedy = "cut the network in front of it, and compute it in your program"
             self.raise_error(f"{name} is an operation of TOSA that is not read; {remedy}", self._previous)
         dialect = name.partition(".")[0] + "."
         remedy = near_misses(name, [op.name for op in self.ctx.loaded_ops if op.name.startswith(dialect)])
         self.raise_error(f"operation {name} is not registered" + (f"; {remedy}" if remedy else ""), self._previous)
+
+
+def _renamed(name: str) -> type[Operation]:
+    """Returns the class of an operation that 1.0 lacks, which parses the custom syntax of TOSA too."""
+
+    def parse(parser: Parser) -> Operation:
+        from qmlir.ir.upstream.tosa.base import parse_operation
+
+        return parse_operation(name, parser)
+
+    made = UnregisteredOp.with_name(name)
+    made.parse = parse
+    return made

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Operation
-from xdsl.parser import Parser
 
 QUANTIZATION = frozenset(f"tosa.{kind}_quant" for kind in ("conv", "matmul", "pad", "unary"))
 """Attributes of 0.80 that hold zero points; in 1.0 zero points are operands."""
@@ -64,19 +63,6 @@ def is_of_0_80(op: Operation) -> bool:
         case _:
             fewer = len(op.operands) < _OPERANDS.get(op.name, 0)
             return fewer or "quantization_info" in held or _ATTRIBUTES.get(op.name) in held
-
-
-def renamed(name: str) -> type[Operation]:
-    """Returns the class of an operation that 1.0 lacks, which parses the custom syntax of TOSA too."""
-
-    def parse(parser: Parser) -> Operation:
-        from qmlir.ir.upstream.tosa.base import parse_operation
-
-        return parse_operation(name, parser)
-
-    made = UnregisteredOp.with_name(name)
-    made.parse = parse
-    return made
 
 
 def is_tosa(op: Operation) -> bool:

@@ -25,8 +25,9 @@ from qmlir.dialects.nn.movement import (
     SliceOp,
     TransposeOp,
 )
-from qmlir.dialects.qmlir import BITS, CODEBOOK, GROUPS, ConstantBufferOp
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.levels import levels_of, stating
 from qmlir.ir.types import is_integer
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -301,7 +302,7 @@ def _constant(state: MainLowering, op: ConstantOp) -> None:
     assert array is not None
     buffer = state.constant(array)
     if isinstance(buffer.owner, ConstantBufferOp):
-        buffer.owner.attributes.update({k: op.attributes[k] for k in (BITS, GROUPS, CODEBOOK) if k in op.attributes})
+        buffer.owner.attributes.update(stating(levels_of(op)))
     state.replace(op.y, buffer)
 
 

@@ -5,23 +5,26 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i8, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.requantize import int32, width_of
-from qmlir.dialects.qmlir import BITS, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.ir.levels import stating
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.computed_weights import Made, products, windows
 from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
 from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
 from qmlir.numerics.contracts import CONTRACTS
+from qmlir.numerics.levels import Even
+from qmlir.numerics.packing import BYTE, few_bits
 from qmlir.policies.runtime_kernels import displaced
 from qmlir.policies.runtimes import Rounding
 
@@ -152,7 +155,7 @@ def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], 
     if (bias := op.stored_bias()) is not None:
         arrays.append(bias)
     constants = [nn.ConstantOp(array) for array in arrays]
-    constants[0].attributes.update(few_bits(int(centred.min(initial=0)), int(centred.max(initial=0))))
+    constants[0].attributes.update(stating(even(int(centred.min(initial=0)), int(centred.max(initial=0)))))
     w, m, *b = (c.y for c in constants)
     sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], {"zero_point": int32(zero_point)})
     return [*new, *constants, sums, requantize(sums.acc, op, _wide(rounding))]
@@ -221,14 +224,14 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
         return None
     array = op.centred(op.w.owner.value.array)
     narrow, type = np.int8 if np.abs(array).max(initial=0) < 128 else np.int16, uniform(op.w)
-    bits = few_bits(type.storage_min - max(type.zero_points), type.storage_max - min(type.zero_points))
-    return nn.ConstantOp(array.astype(narrow), None, bits)
+    levels = even(type.storage_min - max(type.zero_points), type.storage_max - min(type.zero_points))
+    return nn.ConstantOp(array.astype(narrow), None, stating(levels))
 
 
-def few_bits(least: int, greatest: int) -> dict[str, Attribute]:
-    """The attribute of a constant whose integers need 2 to 7 bits; no attribute if they need more."""
-    bits = next((n for n in range(2, 8) if -(1 << n - 1) <= least and greatest < 1 << n - 1), None)
-    return {} if bits is None else {BITS: IntegerAttr(bits, i64)}
+def even(least: int, greatest: int) -> Even | None:
+    """The levels of a constant whose integers need 2 to 7 bits; None if they need more."""
+    bits = few_bits(least, greatest)
+    return None if bits == BYTE else Even(bits)
 
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:

@@ -31,19 +31,20 @@ from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
 from qmlir.dialects.nn.reduction import AdditionOp, ArgumentOp, ExtremeOp, ReduceToSumOp
-from qmlir.dialects.qmlir import CODEBOOK, DECISION, GROUPS, MIXED, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.levels import LEVELS, levels_of, stating
 from qmlir.ir.locations import named_location
 from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, UNSIGNED
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.contraction import few_bits, lower_blocked, lower_matmul, lower_weighted
+from qmlir.lowering.nn_to_qint.contraction import even, lower_blocked, lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.conversions import (
     lower_converted_integers,
     lower_quantized_integers,
@@ -82,6 +83,7 @@ from qmlir.lowering.nn_to_qint.normalization import (
 )
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
+from qmlir.numerics.levels import Blocks, Levels
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.float_rounding import cast_rounding, on_floats_rounding, state_addition, state_cast
 from qmlir.policies.ledger import decide
@@ -341,7 +343,7 @@ class _Converter:
         converted: list[Operation] = []
         for op in list(self.block.ops):
             if isinstance(op, nn.ConstantOp) and is_quantized(op.y):
-                self._finish(op, [nn.ConstantOp(op.value, None, {**_kept(op), **_bits(op)})])
+                self._finish(op, [nn.ConstantOp(op.value, None, {**_kept(op), **stating(_levels(op))})])
             elif any(map(is_quantized, data_operands(op))):
                 self._lower(op)
             elif isinstance(op, ComparisonOp) and (sources := compared_storage(op, self.runtime)):
@@ -487,12 +489,13 @@ def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
     return nn.ConstantOp(fixed_point.dequantize(constant.value.array, steps, np.zeros(1)), None, _kept(constant))
 
 
-def _bits(op: nn.ConstantOp) -> dict[str, Attribute]:
-    """The attribute of a constant whose stored integers have fewer bits than a byte."""
-    element = element_of(op.y)
-    return few_bits(element.storage_min, element.storage_max) if isinstance(element, UniformType) else {}
+def _levels(op: nn.ConstantOp) -> Levels | None:
+    """The levels of a quantized constant: those that it states, or the few bits of its type."""
+    stated, element = levels_of(op), uniform(op.y)
+    plain = stated is None or isinstance(stated, Blocks)
+    return even(element.storage_min, element.storage_max) if plain else stated
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:
-    """The attributes that the lowered operation inherits: names, the decision, groups and codebook of weights."""
-    return {k: op.attributes[k] for k in (NAME, DECISION, GROUPS, CODEBOOK) if k in op.attributes}
+    """The attributes that the lowered operation inherits: names, the decision, the levels of weights."""
+    return {k: op.attributes[k] for k in (NAME, DECISION, LEVELS) if k in op.attributes}

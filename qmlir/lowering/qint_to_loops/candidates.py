@@ -23,7 +23,6 @@ from qmlir.codegen.kernels.choice import Candidate
 from qmlir.codegen.kernels.contraction import lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, lower_depthwise
 from qmlir.codegen.kernels.interfaces import Arithmetic, TapArithmetic
-from qmlir.codegen.kernels.packed_weights import BYTE, fit
 from qmlir.codegen.kernels.task import Task
 from qmlir.codegen.lowering import SMALL_SCRATCH, Array, MainLowering
 from qmlir.codegen.machine import Capabilities
@@ -37,6 +36,7 @@ from qmlir.lowering.qint_to_loops.arithmetic import (
     WideExtendedQuads,
     WideQuads,
 )
+from qmlir.numerics.packing import BYTE, fit
 
 LARGEST = (1 << 31) - 1
 """The greatest i32."""
@@ -132,7 +132,7 @@ def _no_words(task: Task[Arithmetic], machine: Capabilities, *, packed: bool, wi
     """Why quads do not suit a processor without vectors; those of `packed` weights, or for `wide` tiles."""
     if reason := _no_quads(task, machine) or ("sums are scaled" if task.multipliers is not None else ""):
         return reason
-    if packed and task.bits == BYTE:
+    if packed and task.levels.bits == BYTE:
         return "weights have 8 bits"
     return (
         "a row has one output, whose data are extended once as they are" if wide and task.window.output[1] == 1 else ""
@@ -165,12 +165,12 @@ def _no_small_weights(task: Task[Arithmetic], machine: Capabilities) -> str:
         return reason
     if task.multipliers is not None or task.grouped is not None or isinstance(task.weights, SSAValue):
         return "weights are grouped or scaled"
-    return "" if task.bits < BYTE and fit(task.weights, 7) else "weights have 8 bits"
+    return "" if task.levels.bits < BYTE and fit(task.weights, 7) else "weights have 8 bits"
 
 
 def _no_partners(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why channels are not paired so that no sum of two products leaves 16 bits."""
-    if not task.is_of_bytes or task.bits < BYTE:
+    if not task.is_of_bytes or task.levels.bits < BYTE:
         return NO_BYTES if not task.is_of_bytes else "weights are packed"
     return "" if paired.pairing_for(task) else "the window has several taps, or too few channels find a partner"
 

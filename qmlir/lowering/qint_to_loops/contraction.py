@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.codegen.kernels.choice import choose
 from qmlir.codegen.kernels.interfaces import Epilogue
-from qmlir.codegen.kernels.packed_weights import codebook_of_weights, groups_of_weights, width_of_weights
+from qmlir.codegen.kernels.packed_weights import levels_to_pack
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
 from qmlir.codegen.kernels.task import Broadcast, Task
 from qmlir.codegen.lowering import Array, MainLowering, Rules
@@ -31,7 +31,6 @@ from qmlir.dialects.qint.contraction import (
     WeightedOp,
 )
 from qmlir.dialects.qint.requantize import largest_difference
-from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_loops.arithmetic import Integers, IntegerTaps, Pairs, SaturatingPairs, Singles
 from qmlir.lowering.qint_to_loops.candidates import (
@@ -115,10 +114,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    x, (bits, codebook) = state.buffer(op.x), _few_bits(op.w, weights)
-    grouped = groups_of_weights(op.w, weights) if groups == 1 else None
-    if grouped is not None:
-        bits, codebook = grouped.bits, None
+    x, levels = state.buffer(op.x), levels_to_pack(op.w, weights, groups=groups == 1)
     saturates, sums = isinstance(op, SaturatingFullyConnectedOp), i64 if wide and not widens else i32
     task = Task(
         name=name,
@@ -133,19 +129,9 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         bias=bias,
         parameters=parameters,
         largest=largest_difference(op.x, zero_point),
-        bits=bits,
-        grouped=grouped,
-        codebook=codebook,
+        levels=levels,
     )
     choose(state, task, SATURATING if saturates else SUMS)
-
-
-def _few_bits(w: SSAValue, weights: Array) -> tuple[int, CodebookAttr | None]:
-    """The bits that each of a tensor's constant weights is to take, and the codebook in which they are places then."""
-    bits, codebook = width_of_weights(w, weights), codebook_of_weights(w, weights)
-    if codebook is None or codebook.bits.data >= bits:
-        return bits, None
-    return codebook.bits.data, codebook
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
@@ -174,7 +160,7 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
     window = Window(1, 1, rows * blocks, inputs // blocks, (1, blocks), (1, rows), (1, blocks))
     result, epilogue, parameters = ending(state, op.acc, outputs)
     bias = None if op.b is None else state.require_constant(op, op.b, "bias")
-    zero_point, (bits, codebook) = op.zero_point.value.data, _few_bits(op.w, weights)
+    zero_point = op.zero_point.value.data
     task = Task(
         name="qint_blocked_fully_connected",
         window=window,
@@ -188,8 +174,7 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
         parameters=parameters,
         largest=largest_difference(op.x, zero_point),
         multipliers=multipliers,
-        bits=bits,
-        codebook=codebook,
+        levels=levels_to_pack(op.w, weights),
     )
     choose(state, task, SUMS)
 
@@ -202,7 +187,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    zero_point, (bits, codebook) = op.zero_point.value.data, _few_bits(op.w, weights)
+    zero_point = op.zero_point.value.data
     element = i16 if fits_i16(element_of(op.x), zero_point) else i32
     task = Task(
         name="qint_depthwise_conv2d",
@@ -215,8 +200,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         weights=weights[0],
         bias=bias,
         parameters=parameters,
-        bits=bits,
-        codebook=codebook,
+        levels=levels_to_pack(op.w, weights),
     )
     choose(state, task, TAPS)
 

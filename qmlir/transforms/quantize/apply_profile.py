@@ -19,7 +19,8 @@ from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value
 from qmlir.ir.signature import defined_functions
 from qmlir.profiles.files import glow_name
-from qmlir.profiles.profile import Profile, TensorProfile
+from qmlir.profiles.profile import Profile
+from qmlir.profiles.tensor_profile import TensorProfile
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.observers import OneSample, insert_observers, observed_keys, observers
 

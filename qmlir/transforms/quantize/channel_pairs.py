@@ -39,7 +39,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.halves import HALVES
-from qmlir.profiles.profile import TensorProfile, require_finite
+from qmlir.profiles.tensor_profile import TensorProfile, require_finite
 from qmlir.settings.quant_config import POLICY, settings_of
 from qmlir.transforms.quantize.nominal import nominal_meaning
 from qmlir.transforms.quantize.side_by_side import linear_part

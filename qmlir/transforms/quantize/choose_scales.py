@@ -18,7 +18,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, UnitAttr, i8, i64
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -30,12 +30,8 @@ from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
 from qmlir.dialects.qmlir import (
-    CODEBOOK,
     DECISION,
-    GROUPS,
     WIDENED,
-    CodebookAttr,
-    GroupsAttr,
     PowerOfTwoAttr,
     promises_powers_of_two,
 )
@@ -44,13 +40,14 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
+from qmlir.ir.levels import stating
 from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
 from qmlir.ir.verify import SCALES
 from qmlir.ir.weights import WeightsAttr
-from qmlir.numerics import codebooks, groups
+from qmlir.numerics.levels import Levels
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
@@ -318,11 +315,9 @@ class _Chooser:
         axis = op.CHANNEL_AXIS if recipe.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, recipe.narrow_weights
         recipe.check_few_bits(where)
-        if recipe.group is not None and why_no_groups(op, recipe.group) is None:
-            self._cast_groups(op, recipe)
-            return
-        if recipe.has_codebook:
-            self._cast_codebook(op, recipe)
+        form = recipe.form
+        if form is not None and (recipe.group is None or why_no_groups(op, recipe.group) is None):
+            self._cast_levels(op, recipe, form)
             return
         searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
         scales = choose_weight_quantization(
@@ -341,53 +336,36 @@ class _Chooser:
         Rewriter.insert_op([quantized, back], InsertPoint.before(op))
         op.operands[1] = back.result
 
-    def _cast_groups(self, op: WeightedOp, recipe: Recipe) -> None:
-        """Casts weights to 8 bits and a scale for each channel, and rounds them to multiples of their groups' integers.
+    def _cast_levels(self, op: WeightedOp, recipe: Recipe, form: type[Levels]) -> None:
+        """Casts weights to 8 bits, and rounds them to levels of a form, which are fitted to the layer.
 
-        The cast then reads the real values of these multiples, and the constant keeps the float weights.
+        The cast then reads the real values of these levels, and the constant keeps the float weights.
         """
-        size, precision, weights = recipe.group, recipe.stored_weights, _finite_weights(op)
-        assert size is not None
-        limits, rows = weight_range(precision, narrow=recipe.narrow_weights), weights.reshape(len(weights), -1)
-        scales = groups.finest_scales(rows, limits)
-        if recipe.schema == "symmetric_with_power2_scale":
-            scales = np.array([power_of_two_above(float(scale)) for scale in scales])
-        scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
-        multipliers = groups.choose_multipliers(rows, scales, size, limits)
-        stored = groups.nearest(rows, scales, multipliers, size, limits).reshape(weights.shape)
-        low, high = (groups.largest_multiplier(limits) * limit for limit in limits)
-        element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
-        self._cast_rounded(op, stored, element, {GROUPS: GroupsAttr.of(size, weight_bits(precision), multipliers)})
-
-    def _cast_codebook(self, op: WeightedOp, recipe: Recipe) -> None:
-        """Casts weights to 8 bits, and rounds them to the entries of a table that is fitted to the layer.
-
-        The cast then reads the real values of these entries, and the constant keeps the float weights.
-        """
-        weights, bits = _finite_weights(op), weight_bits(recipe.stored_weights)
+        weights, constant = _finite_weights(op), op.w.owner
+        assert isinstance(constant, ConstantOp)
         by_channel = np.moveaxis(weights, op.CHANNEL_AXIS, 0)
         rows = by_channel.reshape(len(by_channel) if recipe.per_channel else 1, -1)
-        powers = recipe.schema == "symmetric_with_power2_scale"
-        # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
-        zero = isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0
-        scales, table = codebooks.fitted(rows, bits, powers_of_two=powers, zero=zero)
+        limits = weight_range(recipe.stored_weights, narrow=recipe.narrow_weights)
+        scales, levels_for = form.fitted(
+            rows,
+            weight_bits(recipe.stored_weights),
+            limits,
+            size=recipe.group or 0,
+            powers_of_two=recipe.schema == "symmetric_with_power2_scale",
+            # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
+            zero=isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0,
+        )
         scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
-        stored = codebooks.nearest(rows / scales[:, None], table).reshape(by_channel.shape)
-        low, high = -codebooks.LARGEST[bits], codebooks.LARGEST[bits]
+        levels = levels_for(scales)
+        low, high = levels.span(limits)
+        stored = levels.choices((low, high), rows.shape).nearest(rows / scales[:, None]).astype(np.int8)
+        held = np.ascontiguousarray(np.moveaxis(stored.reshape(by_channel.shape), 0, op.CHANNEL_AXIS))
         if recipe.per_channel:
             element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
         else:
             element = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
-        held = np.ascontiguousarray(np.moveaxis(stored, 0, op.CHANNEL_AXIS))
-        self._cast_rounded(op, held, element, {CODEBOOK: CodebookAttr.of(bits, table)})
-
-    def _cast_rounded(self, op: WeightedOp, stored: Array, element: UniformType, stated: dict[str, Attribute]) -> None:
-        """Casts weights that are rounded already to stored integers, about which an attribute states something."""
-        constant = op.w.owner
-        assert isinstance(constant, ConstantOp)
-        weights, (scales, _) = constant.value.array, element.parameters_along(stored.ndim)
-        real = (stored * scales).astype(np.float32)
-        attributes = constant.attributes | {UNROUNDED: WeightsAttr(weights)} | stated
+        real = (held * element.parameters_along(held.ndim)[0]).astype(np.float32)
+        attributes = constant.attributes | {UNROUNDED: WeightsAttr(constant.value.array)} | stating(levels)
         rounded = ConstantOp(real, tensor_type(op.w), attributes)
         rounded.y.name_hint = op.w.name_hint
         quantized = QuantizeCastOp(rounded.y, TensorType(element, weights.shape))

@@ -1,4 +1,6 @@
-"""Rounds real numbers to integers whose errors interact (adaptive rounding); levels.py says which integers there are.
+"""Rounds real numbers to integers whose errors interact (adaptive rounding).
+
+Which integers there are, numerics/levels.py says.
 
 Rounding each number to the nearest integer is best if the errors do not interact. Where integers q stand for targets
 t, and a positive definite matrix H gives the cost of their errors together,
@@ -21,7 +23,7 @@ near point:
 import numpy as np
 
 from qmlir.numerics import Array
-from qmlir.transforms.quantize.levels import Levels
+from qmlir.numerics.levels import Choices
 
 BLOCK = 64
 """The number of columns that are rounded one by one before one matrix product passes their errors to the rest."""
@@ -30,18 +32,18 @@ SWEEPS = 4
 """The largest number of rounds of coordinate descent; further rounds change too little to show in any result."""
 
 
-def near_integers(targets: Array, form: Array, levels: Levels) -> Array:
+def near_integers(targets: Array, form: Array, choices: Choices) -> Array:
     """Integers that approximate real numbers at little cost, by successive rounding and coordinate descent.
 
     Args:
         targets: t, [g, m, k] float64: m rows of k numbers for each of g forms.
         form: H, [g, k, k], symmetric and positive definite.
-        levels: The integers that numbers may become.
+        choices: The integers that numbers may become.
 
     Returns:
         [g, m, k], integers as float64.
     """
-    return descended(rounded_in_turn(targets, form, levels), targets, form, levels)
+    return descended(rounded_in_turn(targets, form, choices), targets, form, choices)
 
 
 def cost(integers: Array, targets: Array, form: Array) -> Array:
@@ -50,10 +52,10 @@ def cost(integers: Array, targets: Array, form: Array) -> Array:
     return np.einsum("gmk,gmk->gm", errors @ form, errors)
 
 
-def rounded_in_turn(targets: Array, form: Array, levels: Levels) -> Array:
+def rounded_in_turn(targets: Array, form: Array, choices: Choices) -> Array:
     """Rounds numbers in turn (step 1 of this module); arguments and result are those of `near_integers`."""
     order = np.argsort(np.diagonal(form, axis1=1, axis2=2), axis=1, kind="stable")
-    t, levels = np.take_along_axis(targets, order[:, None], axis=2), levels.in_order(order)
+    t, choices = np.take_along_axis(targets, order[:, None], axis=2), choices.in_order(order)
     ordered = np.take_along_axis(np.take_along_axis(form, order[:, :, None], axis=1), order[:, None], axis=2)
     factor = np.linalg.cholesky(ordered)
     factor /= np.diagonal(factor, axis1=1, axis2=2)[:, None].copy()
@@ -63,7 +65,7 @@ def rounded_in_turn(targets: Array, form: Array, levels: Levels) -> Array:
         fed = errors[:, :, last:] @ factor[:, last:, first:last]
         for k in reversed(range(last - first)):
             column = t[:, :, first + k]
-            error = levels.nearest_at(column - fed[:, :, k], first + k) - column
+            error = choices.nearest_at(column - fed[:, :, k], first + k) - column
             errors[:, :, first + k] = error
             fed[:, :, :k] += error[:, :, None] * factor[:, first + k, None, first : first + k]
     integers = np.empty_like(t)
@@ -71,7 +73,7 @@ def rounded_in_turn(targets: Array, form: Array, levels: Levels) -> Array:
     return integers
 
 
-def descended(start: Array, targets: Array, form: Array, levels: Levels) -> Array:
+def descended(start: Array, targets: Array, form: Array, choices: Choices) -> Array:
     """Improves integers `start` by coordinate descent (step 2); other arguments and result as for `near_integers`."""
     integers = start.copy()
     errors = integers - targets
@@ -83,7 +85,7 @@ def descended(start: Array, targets: Array, form: Array, levels: Levels) -> Arra
             slope = errors @ form[:, :, first:last]
             for k in range(first, last):
                 old = integers[:, :, k]
-                new = levels.nearest_at(old - slope[:, :, k - first] / curvature[:, k, None], k)
+                new = choices.nearest_at(old - slope[:, :, k - first] / curvature[:, k, None], k)
                 step = new - old
                 if step.any():
                     changed = True

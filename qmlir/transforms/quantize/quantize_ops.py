@@ -28,13 +28,14 @@ from qmlir.dialects.nn.quantizable import (
     storage_name,
     uniform,
 )
-from qmlir.dialects.qmlir import RESIDUAL, CodebookAttr, GroupsAttr, OpaqueOp, stated_levels
+from qmlir.dialects.qmlir import RESIDUAL, OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
+from qmlir.ir.levels import levels_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
@@ -124,13 +125,9 @@ def _decide_as_signed(block: Block) -> None:
 
 def _weights_in_words(op: WeightedOp) -> str:
     """What the quantized weights of an operation are, for people."""
-    weights, stated = uniform(op.w), stated_levels(op.w.owner) if isinstance(op.w.owner, ConstantOp) else None
-    if isinstance(stated, GroupsAttr):
-        return f"i{stated.bits.data} weights in groups of {stated.size.data}"
-    per = "channel" if weights.is_per_axis else "tensor"
-    if isinstance(stated, CodebookAttr):
-        return f"weights per {per} from a codebook of {len(stated.table.array)} entries"
-    return f"{storage_name(weights.storage)} weights per {per}"
+    weights, levels = uniform(op.w), levels_of(op.w.owner) if isinstance(op.w.owner, ConstantOp) else None
+    storage, per = storage_name(weights.storage), "channel" if weights.is_per_axis else "tensor"
+    return f"{storage} weights per {per}" if levels is None else levels.described(storage, per)
 
 
 def _record_quantized(op: Operation, *, signed: bool = False) -> None:

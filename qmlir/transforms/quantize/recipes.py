@@ -13,14 +13,15 @@ from qmlir.dialects.nn.base import NNOp, is_float, is_half
 from qmlir.dialects.nn.contraction import SCALES_OF_TERMS, WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_results, data_values, is_weight
-from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.levels import levels_of
 from qmlir.ir.names import PARAMETER, POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
+from qmlir.numerics.levels import Blocks
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.settings.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.transforms.quantize.scale_group import storage_type
@@ -114,13 +115,13 @@ def blocked(op: Operation) -> Reason | None:
     if recipe_of(op, Recipe()).keep_float:
         return KEPT_FLOAT
     sources = [source_of(v).owner for v in op.operands]
-    sizes = [o.attributes[BLOCK] for o in sources if isinstance(o, ConstantOp) and BLOCK in o.attributes]
-    if not sizes:
+    stated = (levels_of(o) for o in sources if isinstance(o, ConstantOp))
+    blocks = next((levels for levels in stated if isinstance(levels, Blocks)), None)
+    if blocks is None:
         return None
-    size = sizes[0].value.data if isinstance(sizes[0], IntegerAttr) else "several"
-    if size == 1:
+    if blocks.size == 1:
         return "blocked", SCALES_OF_TERMS
-    return "blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share"
+    return "blocked", f"its weights have a scale for each block of {blocks.size}, which integer sums cannot share"
 
 
 def computes_in_halves(op: Operation) -> bool:

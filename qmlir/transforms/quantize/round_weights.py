@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import CODEBOOK, CodebookAttr, GroupsAttr, stated_levels
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
+from qmlir.ir.levels import levels_of, stating
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import codebooks
-from qmlir.numerics.groups import spread
+from qmlir.numerics.levels import Choices, Entries, Levels, Multiples
 from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.plugins import Plugin
@@ -29,7 +29,6 @@ from qmlir.settings.quant_config import Recipe, config_of, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.covariances import Moments, mean_of
 from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
-from qmlir.transforms.quantize.levels import Entries, Even, Levels
 from qmlir.transforms.quantize.matrix_terms import Terms
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
@@ -126,26 +125,27 @@ class WeightRounding:
             return False
         old = cast.input.owner
         assert isinstance(old, ConstantOp)
-        stated = stated_levels(old)
+        stated = levels_of(old)
         (nearest,) = cast.evaluate(layer.weights if stated is None else old.value.array)
-        levels, recipe = _levels(cast, terms, nearest, stated), recipe_of(layer.op, self.default)
+        choices, recipe = _choices(cast, terms, stated), recipe_of(layer.op, self.default)
         method = rounding_called(recipe.rounding)
         _check_method(layer.op, recipe.rounding, stated, is_plugin=method is not None)
         if method is not None:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method.called)
         else:
-            searches = searches_scales(layer, cast, recipe, _data_step(layer.op), levels)
+            searches = searches_scales(layer, cast, recipe, _data_step(layer.op), choices)
             if recipe.rounding == "gptq":
-                integers = _rounded_in_turn(layer, cast, terms, levels)
-            elif isinstance(levels, Even) and recipe.rounding == "adaround":
-                integers = _learned(layer, cast, terms, levels, searches=searches)
+                integers = _rounded_in_turn(layer, cast, terms, choices)
+            elif isinstance(choices, Multiples) and recipe.rounding == "adaround":
+                integers = _learned(layer, cast, terms, choices, searches=searches)
             else:
-                levels, integers = _rounded(layer, cast, terms, nearest, levels, searches=searches)
+                choices, integers = _rounded(layer, cast, terms, nearest, choices, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
-        attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)} | _statement(stated, levels)
+        levels = None if stated is None else stated.refitted(choices)
+        attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)} | stating(levels)
         if (stored == nearest).all() and (back.evaluate(stored)[0] == layer.stored).all():
             return False
         (layer.stored,) = back.evaluate(stored)
@@ -201,9 +201,9 @@ def _unrounded(layer: Layer, cast: QuantizeCastOp, terms: Terms) -> tuple[Array,
 
 
 def _rounded(
-    layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, levels: Levels, *, searches: bool = False
-) -> tuple[Levels, Array]:
-    """The levels of the weights of a layer, and the stored integers, [g, m, k].
+    layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, choices: Choices, *, searches: bool = False
+) -> tuple[Choices, Array]:
+    """The choices for the weights of a layer, and the stored integers, [g, m, k].
 
     If it `searches`, the cast's scales, and the table of a codebook, are changed to those that cost least.
     """
@@ -217,18 +217,18 @@ def _rounded(
     if len(halves) > 1:
         targets = targets + _share(*halves) * _shift(whole, form)
     if searches:
-        if isinstance(levels, Entries):
-            levels, factors = _refitted(cast, terms, targets, form, levels)
+        if isinstance(choices, Entries):
+            choices, factors = _refitted(cast, terms, targets, form, choices)
         else:
-            factors = _search_scales(cast, terms, targets, form, levels)
+            factors = _search_scales(cast, terms, targets, form, choices)
         targets = targets / _of_rows(factors, terms)
-        integers = _nearest(layer, cast, terms, levels)
-    found = near_integers(targets, form, levels)
+        integers = _nearest(layer, cast, terms, choices)
+    found = near_integers(targets, form, choices)
     better = cost(found, targets, form) < cost(integers, targets, form)
-    return levels, np.where(better[:, :, None], found, integers)
+    return choices, np.where(better[:, :, None], found, integers)
 
 
-def _rounded_in_turn(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
+def _rounded_in_turn(layer: Layer, cast: QuantizeCastOp, terms: Terms, choices: Choices) -> Array:
     """The stored integers of GPTQ, [g, m, k]: successive rounding alone, by second moments of the data."""
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, np.zeros_like(weights[:, :1]))
@@ -236,16 +236,16 @@ def _rounded_in_turn(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: L
     form = Moments.of(pairs, origin).mean_xx
     diagonal = np.einsum("gii->gi", form)
     diagonal += DAMPING * diagonal.mean(axis=1, keepdims=True) + np.finfo(np.float32).tiny
-    return rounded_in_turn(targets, form, levels)
+    return rounded_in_turn(targets, form, choices)
 
 
-def _learned(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Even, *, searches: bool = False) -> Array:
+def _learned(layer: Layer, cast: QuantizeCastOp, terms: Terms, choices: Multiples, *, searches: bool = False) -> Array:
     """The stored integers of AdaRound, [g, m, k]; other arguments are those of `_rounded`."""
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, np.zeros_like(weights[:, :1]))
     moments = Moments.of(pairs, (mean_of([x for x, _ in pairs]), mean_of([y for _, y in pairs])))
     if searches:
-        _search_scales(cast, terms, targets, moments.covariance(), levels)
+        _search_scales(cast, terms, targets, moments.covariance(), choices)
     scales = terms.joined(terms.weights(np.broadcast_to(_along_axis(cast), layer.weights.shape)))[:, None, :, 0]
     units = scales * _step_of(layer)  # a padded term is no first term
     held = terms.joined(_unrounded(layer, cast, terms)[1])
@@ -260,24 +260,24 @@ def _learned(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Even, *, 
         (np.full(units.shape, np.inf) if high is None else high / units).astype(np.float32),
         moments.noise.reshape(terms.channel_groups, terms.blocks).mean(axis=1),
     )
-    start, steps = terms.joined(_nearest(layer, cast, terms, levels)), levels.steps
+    start, steps = terms.joined(_nearest(layer, cast, terms, choices)), choices.steps
     joined = None if steps is None else terms.joined(steps)
-    return terms.divided(learned_integers(problem, start, levels.limits, joined))
+    return terms.divided(learned_integers(problem, start, choices.limits, joined))
 
 
 DAMPING = 0.01
 """Added to each second moment by GPTQ, as a share of their mean."""
 
 
-def _search_scales(cast: QuantizeCastOp, terms: Terms, targets: Array, form: Array, levels: Levels) -> Array:
+def _search_scales(cast: QuantizeCastOp, terms: Terms, targets: Array, form: Array, choices: Choices) -> Array:
     """Changes the scales of a cast to those that cost least; returns the factors, [channel groups, m]."""
     shape = terms.channel_groups, terms.blocks
     per_channel = len(cast.quantized.scales) > 1
-    return set_scales(cast, factors_of_scales(targets, form, levels, shape, per_channel=per_channel))
+    return set_scales(cast, factors_of_scales(targets, form, choices, shape, per_channel=per_channel))
 
 
 def _refitted(
-    cast: QuantizeCastOp, terms: Terms, targets: Array, form: Array, levels: Entries
+    cast: QuantizeCastOp, terms: Terms, targets: Array, form: Array, choices: Entries
 ) -> tuple[Entries, Array]:
     """A codebook for targets [g, m, k] whose errors count as much as the data of their term vary.
 
@@ -289,55 +289,34 @@ def _refitted(
     importance = np.broadcast_to(terms.joined(np.diagonal(form, axis1=1, axis2=2)[:, None]), shape)
     real = joined * scales.reshape(*shape[:2], 1) if per_channel else joined * scales[0]
     rows, counts = (each.reshape(len(scales), -1) for each in (real, importance))
-    bits, zero = (len(levels.table) - 1).bit_length(), bool((levels.table == 0).any())
+    bits, zero = (len(choices.table) - 1).bit_length(), bool((choices.table == 0).any())
     found, table = codebooks.fitted(rows, bits, counts, zero=zero)
     wanted = np.maximum(found / scales, LEAST_REFITTED)  # no smaller: `searches_scales` made sure of room for the bias
     factors = set_scales(cast, np.broadcast_to(wanted.reshape(shape[:2] if per_channel else (1, 1)), shape[:2]))
     return Entries(table), factors
 
 
-def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
-    """The nearest levels to a layer's weights, [g, m, k], by the scales that the cast has now."""
-    return levels.nearest(terms.weights(layer.weights / _along_axis(cast)))
+def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, choices: Choices) -> Array:
+    """The nearest choices for a layer's weights, [g, m, k], by the scales that the cast has now."""
+    return choices.nearest(terms.weights(layer.weights / _along_axis(cast)))
 
 
-def _statement(stated: GroupsAttr | CodebookAttr | None, levels: Levels) -> dict[str, Attribute]:
-    """The attributes that state the levels of rounded weights, where these are not those that a constant states."""
-    if isinstance(stated, CodebookAttr) and isinstance(levels, Entries):
-        return {CODEBOOK: CodebookAttr.of(stated.bits.data, levels.table)}
-    return {}
-
-
-def _check_method(op: WeightedOp, name: str, stated: GroupsAttr | CodebookAttr | None, *, is_plugin: bool) -> None:
+def _check_method(op: WeightedOp, name: str, stated: Levels | None, *, is_plugin: bool) -> None:
     """Checks that a rounding knows the levels of an operation's weights.
 
     Raises:
         QuantizationError: It does not.
     """
-    if isinstance(stated, GroupsAttr) and is_plugin:
-        raise QuantizationError(
-            f"rounding={name} knows no groups of weights, whose integers have a multiplier",
-            where=node_name(op), remedy="ask for rounding=auto, or granularity=channel",
-        )  # fmt: skip
-    if isinstance(stated, CodebookAttr) and (is_plugin or name == "adaround"):
-        raise QuantizationError(
-            f"rounding={name} knows no codebook, whose entries are not at even distances",
-            where=node_name(op), remedy="ask for rounding=auto or rounding=gptq, or weight-levels=even",
-        )  # fmt: skip
+    if stated is None or not stated.UNKNOWN or not (is_plugin or (name == "adaround" and not stated.LEARNED)):
+        return
+    what, remedy = stated.UNKNOWN
+    raise QuantizationError(f"rounding={name} knows no {what}", where=node_name(op), remedy=remedy)
 
 
-def _levels(
-    cast: QuantizeCastOp, terms: Terms, nearest: Array, stated: GroupsAttr | CodebookAttr | None
-) -> Even | Entries:
+def _choices(cast: QuantizeCastOp, terms: Terms, stated: Levels | None) -> Choices:
     """The integers that a layer's weights may become, for numbers [g, m, k]."""
-    if isinstance(stated, CodebookAttr):
-        return Entries(stated.table.array)
     limits = cast.quantized.storage_min, cast.quantized.storage_max
-    if stated is None:
-        return Even(limits)
-    least, most = stated.limits
-    steps = terms.weights(_steps(stated, nearest)).astype(np.float64)
-    return Even((-most if limits[0] == -limits[1] else least, most), np.maximum(steps, 1.0))  # blocks are padded with 0
+    return Multiples(limits) if stated is None else stated.choices(limits, shape_of(cast.result), terms.weights)
 
 
 def _of_rows(factors: Array, terms: Terms) -> Array:
@@ -348,12 +327,6 @@ def _of_rows(factors: Array, terms: Terms) -> Array:
 def _along_axis(cast: QuantizeCastOp) -> Array:
     """The scales of a cast, in a shape that divides its weights."""
     return cast.quantized.parameters_along(len(shape_of(cast.result)))[0]
-
-
-def _steps(groups: GroupsAttr, weights: Array) -> Array:
-    """The multipliers of a layer's weights, in the operation's layout."""
-    rows = weights.reshape(len(weights), -1)
-    return spread(groups.multipliers.array, groups.size.data, rows.shape[1]).reshape(weights.shape)
 
 
 def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array]]:

@@ -26,7 +26,7 @@ from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.profiles.profile import require_finite
+from qmlir.profiles.tensor_profile import require_finite
 from qmlir.settings.quant_config import config_of
 from qmlir.transforms.quantize.nominal import Meaning, nominal_meaning
 

@@ -14,9 +14,9 @@ from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.numerics.levels import Choices, Entries
 from qmlir.numerics.schemas import weight_bits
 from qmlir.settings.quant_config import Recipe
-from qmlir.transforms.quantize.levels import Entries, Levels
 from qmlir.transforms.quantize.near_integers import cost, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import Layer
 
@@ -36,14 +36,14 @@ LEAST_FACTOR = 2.0**-12
 """The least factor from sums to results beside which a scale may become smaller."""
 
 
-def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: float | None, levels: Levels) -> bool:
+def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: float | None, choices: Choices) -> bool:
     """Whether the scales of a layer's weights are searched on data."""
     few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
     searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
     results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
     if not (few and searched and results and data) or WIDENED in layer.op.attributes:
         return False
-    least = LEAST_REFITTED if isinstance(levels, Entries) else min(FACTORS)
+    least = LEAST_REFITTED if isinstance(choices, Entries) else min(FACTORS)
     steps = np.asarray(cast.quantized.scales) * data * least
     apart = steps / max(results[0].scales)
     return float(np.abs(layer.bias).max(initial=0.0) / steps.min()) < MOST_BIAS and float(apart.min()) > LEAST_FACTOR
@@ -52,7 +52,7 @@ def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: fl
 def factors_of_scales(
     targets: Array,
     form: Array,
-    levels: Levels,
+    choices: Choices,
     shape: tuple[int, int],
     *,
     per_channel: bool,
@@ -62,13 +62,13 @@ def factors_of_scales(
     Args:
         targets: The weights that the integers approximate, in steps of their scale, [channel groups · blocks, m, k].
         form: How their errors cost, [channel groups · blocks, k, k].
-        levels: The integers that weights may become.
+        choices: The integers that weights may become.
         shape: The number of channel groups, and of blocks of a sum, which share a channel's scale.
         per_channel: Whether channels have scales of their own; else the factor is the same for all.
     """
     costs: list[Array] = []
     for factor in FACTORS:
-        found = rounded_in_turn(targets / factor, form, levels)
+        found = rounded_in_turn(targets / factor, form, choices)
         own = factor**2 * cost(found, targets / factor, form)
         costs.append(own.reshape(*shape, -1).sum(axis=1))
     total = np.array(costs)

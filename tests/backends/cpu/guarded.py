@@ -32,7 +32,7 @@ from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.types import element_type_of
 from qmlir.numerics import Array
 from qmlir.running.machine_code import to_machine_code
-from tests.fuzz import device_networks
+from tests import graphs
 from tests.lowering.both import network
 from tests.lowering.qint_to_loops import (
     test_random_convolutions,
@@ -175,7 +175,7 @@ def operation(number: int) -> Iterator[Case]:
 
 def random_network(number: int) -> Iterator[Case]:
     """A random float network of up to eight steps, and its forms of 8 and of 16 bits where these can be made."""
-    drawn = device_networks.network(np.random.default_rng([2, number]))
+    drawn = graphs.network(np.random.default_rng([2, number]))
     yield Case(f"network {number}", drawn.module, drawn.samples[0])
     for precision in ("int8", "int16"):
         with suppress(QmlirError):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmlir.backends.cpu.tally import CHUNK, IN_MACHINE_CODE, WIDE, extent, tally
-from qmlir.profiles.profile import TensorProfile, extent_in_numpy, grid, tally_in_blocks
+from qmlir.profiles.tensor_profile import TensorProfile, extent_in_numpy, grid, tally_in_blocks
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

@@ -25,6 +25,12 @@ COPIES = (
     "Dropout", "EnsureCPUOutput", "EnsureDense", "Identity", "ScaleGradient",
 )  # fmt: skip
 
+BOTH = frozenset(COPIES).union(
+    """Copy ExpandDims Expand Flatten FlattenToVec Gather BatchGather NCHW2NHWC NHWC2NCHW Reshape ResizeNearest Slice
+    Split DepthSplit Squeeze StopGradient Tile Transpose UpsampleNearest ChannelShuffle Shape Size IsEmpty""".split()
+)
+"""Operators that take tensors of floats and of integers."""
+
 ALIKE: Mapping[str, str] = {
     "Append": "Concat", "AveragePool1D": "AveragePool", "AveragePool2D": "AveragePool", "DepthConcat": "Concat",
     "FbFCPacked": "FC", "Gelu": "Abs", "LayerNorm": "Abs", "MaxPool1D": "MaxPool", "MaxPool2D": "MaxPool",

@@ -7,9 +7,8 @@ from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.converters import UNCONVERTED
 from qmlir.frontends.caffe2.walk import CONVERTERS
 from qmlir.frontends.opaque import opaque_report
-from tests.conformance.matrix_caffe2 import BOTH
 from tests.frontends.caffe2.nets import U8
-from tests.frontends.caffe2.samples import samples
+from tests.frontends.caffe2.samples import BOTH, samples
 
 SAMPLES = samples()
 

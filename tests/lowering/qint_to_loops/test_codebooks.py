@@ -6,19 +6,22 @@ import numpy as np
 import pytest
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 import qmlir
-from qmlir.codegen.kernels.packed_weights import BYTE, Packing, pack, pack_in_order
+from qmlir.codegen.kernels.packed_weights import Packing, pack
 from qmlir.codegen.machine import Capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
-from qmlir.dialects.qmlir import BITS, CODEBOOK, CodebookAttr, ConstantBufferOp
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.windows import ints
 from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.levels import stating
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
+from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.packing import BYTE
 from tests.conftest import crossed
 from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
@@ -56,8 +59,7 @@ def weights_of(table: Array, *shape: int) -> Array:
 
 def constant(w: Array, table: Array) -> ConstantOp:
     bits = (len(table) - 1).bit_length()
-    held: dict[str, Attribute] = {CODEBOOK: CodebookAttr.of(bits, table)}
-    return ConstantOp(w, None, held)
+    return ConstantOp(w, None, stating(Codebook(bits, table)))
 
 
 def convolution(w: Array, table: Array, groups: int = 1, bias: int = 99) -> Callable[[SSAValue], SSAValue]:
@@ -168,8 +170,8 @@ def test_bytes_of_weights(bits: int) -> None:
     """Blocks of whole channels have no padding, so that the code stores the places, the table and no more."""
     table = table_of(bits)
     w = weights_of(table, 64, 128)
-    assert max(stored(fully_connected(w, table), integers(0, 4, 128))) == CodebookAttr.of(bits, table).bytes(w.size)
-    assert CodebookAttr.of(bits, table).bytes(w.size) == 64 * 128 * bits // 8 + 2**bits
+    assert max(stored(fully_connected(w, table), integers(0, 4, 128))) == Codebook(bits, table).bytes(w.size, BYTE)
+    assert Codebook(bits, table).bytes(w.size, BYTE) == 64 * 128 * bits // 8 + 2**bits
 
 
 def test_channels_of_another_block_have_entries_of_the_table() -> None:
@@ -178,12 +180,13 @@ def test_channels_of_another_block_have_entries_of_the_table() -> None:
     assert max(stored(fully_connected(w, table), integers(0, 4, 128))) == 16 * 128 // 2 + 16
 
 
-def test_weights_that_are_no_entries_stay_bytes() -> None:
+def test_weights_that_are_no_entries_keep_the_bits_of_entries() -> None:
+    """Entries of such a table are within ±63, which 7 bits hold."""
     table = table_of(4)
     w = weights_of(table, 64, 128)
     w[3, 5] = next(n for n in range(64) if n not in table)
     graph, x = fully_connected(w, table), integers(0, 4, 128)
-    assert max(stored(graph, x)) == 64 * 128
+    assert max(stored(graph, x)) == 64 * 128 * 7 // 8
     check(graph, x)
 
 
@@ -192,21 +195,6 @@ def test_few_weights_stay_bytes() -> None:
     table = table_of(6)
     graph, x = fully_connected(weights_of(table, 8, 8), table), integers(0, 4, 8)
     assert max(stored(graph, x)) == 8 * 8
-    check(graph, x)
-
-
-def test_fewer_bits_than_a_codebook_has() -> None:
-    """Integers of 2 bits, which take less than places in a table of 8 entries do."""
-    table = np.array([-2, -1, 0, 1, 1, 1, 1, 1], np.int8)
-    w = weights_of(table, 64, 128)
-
-    def graph(x: SSAValue) -> SSAValue:
-        held = constant(w, table)
-        held.attributes[BITS] = IntegerAttr(2, i64)
-        return requantized(FullyConnectedOp.make([x, held.y, []], {"zero_point": int32(7)}).acc, len(w), 3)
-
-    x = integers(0, 4, 128)
-    assert max(stored(graph, x)) == 64 * 128 * 2 // 8
     check(graph, x)
 
 
@@ -231,15 +219,15 @@ def test_a_zero_of_the_layout() -> None:
     table = table_of(3)
     w = np.tile(table, 64)
     padded = np.where(np.arange(w.size) % 4 == 3, 0, w).astype(np.int8)
-    assert pack(w, 3, CodebookAttr.of(3, table), 8, Capabilities())[0] == Packing(3, 8, word=4)
-    assert pack(padded, 3, CodebookAttr.of(3, table), 8, Capabilities(table=256))[0] == Packing(3, 8)
+    assert pack(w, Codebook(3, table), 8, Capabilities())[0] == Packing(3, 8, word=4)
+    assert pack(padded, Codebook(3, table), 8, Capabilities(table=256))[0] == Packing(3, 8)
     every = np.concatenate([w, padded])
-    packing, packed = pack(every, 3, CodebookAttr.of(3, table), 8, Capabilities())
+    packing, packed = pack(every, Codebook(3, table), 8, Capabilities())
     assert packing == Packing(4, 16, word=4)
     assert set(packed[:16]) == {0, *table}
     wide = table_of(6)
     every = np.append(np.tile(wide, 8), np.zeros(64, np.int8))
-    assert pack(every, 6, CodebookAttr.of(6, wide), 8, Capabilities())[0] == Packing(BYTE)
+    assert pack(every, Codebook(6, wide), 8, Capabilities())[0] == Packing(BYTE)
 
 
 @pytest.mark.slow
@@ -279,18 +267,9 @@ def test_no_kernel_by_winograd() -> None:
     """Its transformed weights take eight times the room of bytes."""
     table, features = table_of(4), "+avx2,+ssse3,+sse2"
     w, x = weights_of(table, 32, 3, 3, 32), integers(0, 1, 28, 28, 32)
-    plain = np.arange(-64, 64).astype(np.int8)
+    plain = np.arange(-65, 65).astype(np.int8)  # more than the 7 bits of entries within ±63
     assert not any("winograd" in name for name in functions(convolution(w, table), x, features))
     assert any("winograd" in name for name in functions(convolution(np.resize(plain, w.shape), table), x, features))
-
-
-def test_places_in_order() -> None:
-    """The layout of processors without vectors, read bit by bit."""
-    places = np.random.default_rng(0).integers(0, 32, 24)
-    packed = pack_in_order(places, 5).view(np.uint8)
-    assert packed.size == 15
-    whole = int.from_bytes(packed.tobytes(), "little")
-    assert [whole >> 5 * i & 31 for i in range(24)] == places.tolist()
 
 
 def with_codebooks(module: ModuleOp, bits: int) -> int:
@@ -303,8 +282,8 @@ def with_codebooks(module: ModuleOp, bits: int) -> int:
         table = np.quantile(w, np.linspace(0, 1, 1 << bits)).round().astype(np.int8)
         nearest = np.abs(w[..., None].astype(int) - table).argmin(-1)
         op.properties["value"] = WeightsAttr(table[nearest])
-        op.attributes[CODEBOOK] = CodebookAttr.of(bits, table)
-        saved += w.size - CodebookAttr.of(bits, table).bytes(w.size)
+        op.attributes.update(stating(Codebook(bits, table)))
+        saved += w.size - Codebook(bits, table).bytes(w.size, BYTE)
     return saved
 
 

@@ -6,17 +6,20 @@ from itertools import product
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 import qmlir
-from qmlir.codegen.kernels.packed_weights import BYTE, pack_bits, pieces, width_in_chunks
+from qmlir.codegen.kernels.packed_weights import pack_bits, pieces, width_in_chunks
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
-from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.windows import ints
+from qmlir.ir.levels import stating
 from qmlir.numerics import Array
-from qmlir.numerics.groups import spread
+from qmlir.numerics.groups import Groups, spread
+from qmlir.numerics.levels import Even
+from qmlir.numerics.packing import BYTE
 from tests.conftest import crossed
 from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
@@ -34,15 +37,14 @@ def weights_of(bits: int, *shape: int) -> Array:
 
 
 def constant(w: Array, bits: int) -> ConstantOp:
-    return ConstantOp(w, None, {BITS: IntegerAttr(bits, i64)})
+    return ConstantOp(w, None, stating(Even(bits) if bits < BYTE else None))
 
 
 def multiples(w: Array, size: int) -> ConstantOp:
     """A constant of weights times multipliers of their groups of `size` terms, which it states."""
     rows = w.reshape(len(w), -1)
     m = np.random.default_rng(9).integers(1, 19, (len(w), -(-rows.shape[1] // size)), np.int8)
-    held: dict[str, Attribute] = {GROUPS: GroupsAttr.of(size, 4, m)}
-    return ConstantOp((rows * spread(m, size, rows.shape[1])).reshape(w.shape), None, held)
+    return ConstantOp((rows * spread(m, size, rows.shape[1])).reshape(w.shape), None, stating(Groups(4, size, m)))
 
 
 def grouped_convolution(w: Array, size: int = 32) -> Callable[[SSAValue], SSAValue]:

@@ -16,8 +16,8 @@ from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import TensorOp
 from qmlir.stages import to_layers
-from tests.fuzz.device_networks import network
 from tests.fuzz.devices import options_for
+from tests.graphs import network
 
 
 def divided(module: ModuleOp, name: str) -> tuple[Counter[str], Counter[str]]:

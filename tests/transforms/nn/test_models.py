@@ -11,8 +11,8 @@ from xdsl.ir import BlockArgument
 
 from qmlir.dialects.nn import Conv2DOp, FullyConnectedOp, TransposeOp
 from qmlir.frontends.onnx import load_onnx
+from qmlir.ir.signature import main_function
 from qmlir.transforms.nn.simplify import simplify
-from tests.transforms.nn.graphs import function_of
 
 pytestmark = pytest.mark.models
 
@@ -27,7 +27,7 @@ def simplified(shared: Shared, model: str) -> ModuleOp:
 
 def kinds(module: ModuleOp) -> list[str]:
     """Kinds of the operations in order, without the dialect, constants and the return."""
-    ops = function_of(module).body.block.ops
+    ops = main_function(module).body.block.ops
     return [o.name.removeprefix("nn.") for o in ops if o.name not in ("nn.constant", "func.return")]
 
 
@@ -35,7 +35,7 @@ def transposes_inside(module: ModuleOp) -> list[TransposeOp]:
     """The transposes that are not directly at an argument or a result."""
     return [
         o
-        for o in function_of(module).body.block.ops
+        for o in main_function(module).body.block.ops
         if isinstance(o, TransposeOp)
         and not isinstance(o.x, BlockArgument)
         and not all(isinstance(use.operation, func.ReturnOp) for use in o.y.uses)
@@ -46,7 +46,7 @@ def test_mnist(shared: Shared) -> None:
     module = simplified(shared, "mnist-8")
     layers = ["conv2d", "max_pool2d", "conv2d", "max_pool2d", "reshape", "fully_connected"]
     assert kinds(module) == ["reshape", *layers]  # [1, 1, 28, 28] → [1, 28, 28, 1]
-    for op in function_of(module).body.block.ops:
+    for op in main_function(module).body.block.ops:
         if isinstance(op, Conv2DOp):
             assert op.bounds() == (0.0, None)
         if isinstance(op, Conv2DOp | FullyConnectedOp):

@@ -9,9 +9,10 @@ from xdsl.transforms.dead_code_elimination import region_dce
 
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.signature import main_function
 from qmlir.transforms.nn.simplify import simplify
 from tests.conftest import THOROUGH
-from tests.transforms.nn.graphs import RandomGraph, function_of, names_in
+from tests.graphs import frontend_network, names_in
 
 MODELS = ("mnist-8", "cifar_imageclassifier", "ultraface_RFB-320_simplified", "super_resolution")
 
@@ -19,7 +20,7 @@ MODELS = ("mnist-8", "cifar_imageclassifier", "ultraface_RFB-320_simplified", "s
 @pytest.mark.slow
 def test_random_graphs() -> None:
     for seed in range(200 if THOROUGH else 60):
-        module = RandomGraph(seed).module
+        module = frontend_network(seed)
         region_dce(module.body)  # what is dead in the source has no claim to live on
         before = names_in(module)
         simplify(module)
@@ -50,6 +51,6 @@ def test_model(model: str, shared: Callable[[str], Path]) -> None:
 def test_each_tensor_name_is_given_once(model: str, shared: Callable[[str], Path]) -> None:
     module = load_onnx(shared(f"models/onnx/{model}.onnx"))
     simplify(module)
-    ops = [o for o in function_of(module).body.block.ops if o.results and o.name != "nn.constant"]
+    ops = [o for o in main_function(module).body.block.ops if o.results and o.name != "nn.constant"]
     names = [n for o in ops if (n := tensor_name(o.results[0]))]
     assert len(names) == len(set(names))

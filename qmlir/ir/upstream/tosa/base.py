@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import (
     Signedness,
     TensorType,
     UnrankedTensorType,
+    UnregisteredOp,
     i32,
     i64,
 )
@@ -38,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import stored_type
 from qmlir.ir.upstream.tosa.resize_mode import ResizeMode, ResizeModeAttr
-from qmlir.ir.upstream.tosa_0_80 import is_of_0_80, renamed, unregistered
+from qmlir.ir.upstream.tosa_0_80 import is_of_0_80, unregistered
 
 # ---------------------------------------------------------------------------------------------------------------
 # `!tosa.shape<N>`: the type of a shape of N sizes, which operations such as `tosa.reshape` take as an operand.
@@ -152,7 +153,7 @@ def parse_operation(cls: type[IRDLOperation] | str, parser: Parser) -> Operation
     type = parser.parse_function_type()
     values = parser.resolve_operands(operands or [], type.inputs.data, position)
     if isinstance(cls, str):
-        return renamed(cls).create(operands=values, result_types=type.outputs.data, attributes=given)
+        return UnregisteredOp.with_name(cls).create(operands=values, result_types=type.outputs.data, attributes=given)
     known = cls.get_irdl_definition().properties
     made = cls.create(
         operands=values,

@@ -14,7 +14,6 @@ from qmlir.devices.costs import demand
 from qmlir.devices.description import Memory, Queue
 from qmlir.devices.engines import Engines
 from qmlir.devices.footprints import footprint
-from qmlir.devices.packing import BYTE, packed_bytes
 from qmlir.devices.room import Kept, Shape, Stay, cut, packed_size
 from qmlir.devices.schema import Role
 from qmlir.devices.work import Work
@@ -34,6 +33,7 @@ from qmlir.isa.commands import (
 )
 from qmlir.isa.encoding import Command, Place
 from qmlir.isa.limits import MOST_BYTES, broken
+from qmlir.numerics.packing import BYTE, packed_bytes
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tilings, and the order in which the array reads weights

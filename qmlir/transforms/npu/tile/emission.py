@@ -18,7 +18,6 @@ from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
 from qmlir.devices.engines import Engines, Region, Rest, WeightBits, regions
 from qmlir.devices.least import context_fields
-from qmlir.devices.packing import BYTE, pack
 from qmlir.devices.schema import Role
 from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.devices.tables import entries, role_of
@@ -32,6 +31,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Mark, Move, SetContext, Unpack
 from qmlir.isa.encoding import CONTEXT_BITS, Command, Place, field_kinds, mnemonic
 from qmlir.isa.limits import MOST_BYTES, broken
+from qmlir.numerics.packing import BYTE, pack
 from qmlir.transforms.npu.tile.aliases import home_of
 
 

@@ -1,7 +1,7 @@
 """Networks on devices: what runs where, how fast, and whether the simulator's bits are those of the reference.
 
-python -m tests.models.accelerators                     the whole table (`make npu`): 50 inputs each
-python -m tests.models.accelerators -n 2 kws vta nmp    some networks, some devices, two inputs each
+python -m docs.measurements.accelerators                     the whole table (`make npu`): 50 inputs each
+python -m docs.measurements.accelerators -n 2 kws vta nmp    some networks, some devices, two inputs each
 """
 
 import argparse

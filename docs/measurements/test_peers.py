@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.contender import Turn
-from tests.benchmarks.peers import MODELS, Contender, Effort, Model, NotThere, Spread, main, measured, show, shown
+from docs.measurements.contender import Turn
+from docs.measurements.peers import MODELS, Contender, Effort, Model, NotThere, Spread, main, measured, show, shown
 from tests.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"

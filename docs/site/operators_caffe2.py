@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+from integer_forms import MEANING, IntegerForms
+
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.converters import UNCONVERTED
 from qmlir.frontends.caffe2.walk import CONVERTERS
-from tests.conformance.integer_forms import MEANING, IntegerForms
-from tests.frontends.caffe2.samples import samples
+from tests.frontends.caffe2.samples import BOTH, samples
 
 HEADER = """
 # Caffe2 operators
@@ -31,14 +32,6 @@ They import as `qmlir.opaque` with this reason, as every operator does that no t
 """
 
 LAYOUT = frozenset({nn.ReshapeOp.name, nn.TransposeOp.name})
-
-BOTH = frozenset(
-    """Alias Copy CopyCPUToIDEEP CopyCPUToMKL CopyFromCPUInput CopyIDEEPToCPU CopyMKLToCPU CopyOnDeviceLike Dropout
-    EnsureCPUOutput EnsureDense ExpandDims Expand Flatten FlattenToVec Gather BatchGather Identity NCHW2NHWC NHWC2NCHW
-    Reshape ResizeNearest ScaleGradient Slice Split DepthSplit Squeeze StopGradient Tile Transpose UpsampleNearest
-    ChannelShuffle Shape Size IsEmpty""".split()
-)
-"""Operators that take tensors of both kinds."""
 
 
 def caffe2_matrix(forms: IntegerForms) -> str:

@@ -1,11 +1,5 @@
-"""The page about devices: `DEVICES.md`, from the schema of device files and from the devices that come with qmlir.
+"""The page about devices: `DEVICES.md`, from the schema of device files and from the devices that come with qmlir."""
 
-python -m tests.devices.pages            writes it anew (`make tables`)
-python -m tests.devices.pages --check    exit status 1 if it is not fresh
-"""
-
-import argparse
-import sys
 from collections.abc import Iterator
 from typing import Any, cast, get_args
 
@@ -17,10 +11,6 @@ from qmlir.devices.description import Device
 from qmlir.devices.legality import RULES, operations_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 from qmlir.isa.limits import MOST_TAPS
-from qmlir.running.files import write_whole
-from tests.conftest import ROOT
-
-FILE = ROOT / "DEVICES.md"
 
 HEADER = """\
 # Devices
@@ -111,20 +101,3 @@ def page() -> str:
     """The page as it should be."""
     devices = "\n".join(operations_page(load_device(name)) for name in shipped_devices())
     return f"{HEADER}{keys_page()}\n{OPERATIONS}{rules_page()}\n{devices}"
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Writes or checks the page."""
-    parser = argparse.ArgumentParser(description="The page about devices.")
-    parser.add_argument("--check", action="store_true", help="fail where it is not fresh, and write nothing")
-    if not parser.parse_args(argv).check:
-        write_whole(FILE, page().encode())
-        return 0
-    if FILE.exists() and FILE.read_text("utf-8") == page():
-        return 0
-    sys.stderr.write(f"{FILE.name} is not fresh; run `make tables`\n")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,6 @@
 """`make explore`: networks on variants of devices that come with qmlir, and the picture of docs/exploring.md.
 
-    python -m tests.models.exploring [NETWORK …] [--jobs N] [--picture]
+    python -m docs.measurements.exploring [NETWORK …] [--jobs N] [--picture]
 
 `digits` is the network of examples/digits; others need QMLIR_SHARED. Results are kept in build/explore. `--picture`
 writes docs/images/explore.svg from the sweep of `digits`; a test checks that the picture is fresh.
@@ -11,12 +11,12 @@ import sys
 import warnings
 from typing import Any
 
+from docs.measurements.tuning import network
 from qmlir.analysis.explore import Workload, explore
 from qmlir.analysis.explore.result import Explored
 from qmlir.errors import QmlirWarning
 from qmlir.running.files import write_whole
 from tests.conftest import ROOT
-from tests.models.tuning import network
 
 PICTURE = ROOT / "docs" / "images" / "explore.svg"
 

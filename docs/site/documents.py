@@ -1,12 +1,6 @@
-"""The page about documents in JSON: `docs/json.md`, from the schema that comes with qmlir.
+"""The page about documents in JSON: `docs/json.md`, from the schema that comes with qmlir."""
 
-python -m tests.cli.documents_page            writes it anew (`make tables`)
-python -m tests.cli.documents_page --check    exit status 1 if it is not fresh
-"""
-
-import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -15,10 +9,6 @@ from qmlir.checker.check import FORMAT as CERTIFICATES
 from qmlir.cli.documents import FORMAT as DOCUMENTS
 from qmlir.cli.documents import schema
 from qmlir.profiles.files import FORMAT as PROFILES
-from qmlir.running.files import write_whole
-from tests.conftest import ROOT
-
-FILE = ROOT / "docs" / "json.md"
 
 HEADER = """\
 # Documents in JSON
@@ -129,20 +119,3 @@ def _indented(value: Any, margin: int = 0) -> str:
     else:
         rows, ends = [f'"{key}": {_indented(each, margin + 2)}' for key, each in value.items()], "{}"
     return f"{ends[0]}\n" + ",\n".join(inner + row for row in rows) + f"\n{' ' * margin}{ends[1]}"
-
-
-def main() -> int:
-    """Writes the page, or checks that it is fresh."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    if not parser.parse_args().check:
-        FILE.parent.mkdir(exist_ok=True)
-        write_whole(FILE, page())
-    elif not FILE.exists() or FILE.read_text(encoding="utf-8") != page():
-        sys.stderr.write(f"{FILE.name} is not fresh: run make tables\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

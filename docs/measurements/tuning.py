@@ -2,8 +2,8 @@
 
 At most 0.5 points of agreement below int8; for super_resolution, which has no classes, at most 0.5 dB of SQNR below.
 
-    python -m tests.models.tuning [NETWORK …]                 the table of the networks
-    python -m tests.models.tuning --exhaustive [NETWORK …]    searches beside all assignments, on small networks
+    python -m docs.measurements.tuning [NETWORK …]                 the table of the networks
+    python -m docs.measurements.tuning --exhaustive [NETWORK …]    searches beside all assignments, on small networks
 
 `--samples N` quantizes on the first N samples only; networks are scored on all samples in any case. `--jobs`
 makes trials side by side. What was measured is kept in build/tune, where a search that was interrupted goes on.
@@ -23,6 +23,7 @@ import numpy as np
 import onnx
 
 import qmlir
+from docs.measurements.accuracy import shared_file as shared
 from qmlir.analysis.tune import Tuned, tune
 from qmlir.analysis.tune.assignment import Assignment
 from qmlir.analysis.tune.layers import layers_of
@@ -30,7 +31,6 @@ from qmlir.analysis.tune.trials import Laboratory
 from qmlir.errors import QmlirWarning
 from qmlir.settings.policy import Policy
 from tests.conftest import ROOT
-from tests.models.accuracy import shared_file as shared
 from tests.models.networks import NETWORKS, logits, split
 from tests.models.transformers import TRANSFORMERS
 

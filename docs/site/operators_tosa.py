@@ -7,11 +7,12 @@ specification, and with Arm's reference model where that is installed.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from integer_forms import MEANING, IntegerForms
+
 from qmlir.compiler import Pipeline
 from qmlir.dialects import nn
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
-from tests.conformance.integer_forms import MEANING, IntegerForms
 from tests.lowering.tosa_to_nn.tosa_samples import SAMPLES, TosaSample, split
 
 HEADER = """

@@ -1,4 +1,4 @@
-"""The table of `make bench`: latency beside other runtimes, and what loading costs: `python -m tests.benchmarks.peers`.
+"""The table of `make bench`: latency beside other runtimes, and the time to load: `python -m docs.measurements.peers`.
 
 Every contender is a process (contender.py) with one network on as many processors as it has threads. They take turns,
 A B C A B C, so that a ratio compares what the machine did at the same time. A turn counts unless something else used
@@ -24,9 +24,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from docs.measurements.contender import Loaded, Turn
+from docs.measurements.depthwise import processor
 from qmlir.cli.terminal import say, table_of, terminal
-from tests.benchmarks.contender import Loaded, Turn
-from tests.benchmarks.depthwise import processor
 from tests.conftest import ROOT
 
 OURS, BOUND = "qmlir", "qmlir-bound"
@@ -354,7 +354,7 @@ def _names(text: str) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures networks and prints the table."""
-    parser = argparse.ArgumentParser(prog="tests.benchmarks.peers")
+    parser = argparse.ArgumentParser(prog="python -m docs.measurements.peers")
     parser.add_argument("--models", type=_names, default=list(MODELS), help="how their names begin: resnet8,kws")
     parser.add_argument("--threads", type=_numbers, default=[1, 2], help="1,2 by default")
     parser.add_argument("--cpu", help="what we compile for, by LLVM's name (default: this processor)")

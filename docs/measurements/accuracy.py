@@ -1,8 +1,8 @@
 """What each option costs: `ACCURACY.md`, schema × precision × granularity of weights × calibration on six networks.
 
-python -m tests.models.accuracy            measures all rows, writes the page and the table of docs (`make accuracy`)
-python -m tests.models.accuracy --check    exit status 1 if the page lacks a row or the table of docs is not the page's
-python -m tests.models.accuracy kws vww    prints the tables of some networks, and writes nothing
+python -m docs.measurements.accuracy            measures all rows, writes the page and docs' table (`make accuracy`)
+python -m docs.measurements.accuracy --check    exit status 1 if the page lacks a row or docs' table is not the page's
+python -m docs.measurements.accuracy kws vww    prints the tables of some networks, and writes nothing
 
 A row is quantizing and compiling, by halves; running all samples takes an eighth of it at most. So every row is scored
 on all of them, and processes share the rows.

@@ -1,10 +1,10 @@
 """Certificates of networks: `make certify` prints one line for each, with what is proved or why it is refused.
 
-python -m tests.models.certificates               the demo's network, transformers of seeded weights (transformers.py),
+python -m docs.measurements.certificates          the demo's network, transformers of seeded weights (transformers.py),
                                                   ONNX's light models with seeded weights (redrawn.py), and those of
                                                   $QMLIR_SHARED and of $QMLIR_PEERS that there are
-python -m tests.models.certificates digits kws    some of them
-python -m tests.models.certificates --list        their names
+python -m docs.measurements.certificates digits kws    some of them
+python -m docs.measurements.certificates --list        their names
 
 Each network is quantized to int8 on a part of its data, or is quantized already; then certified, the certificate
 checked, and its machine code compared with the reference in numpy, bit for bit, on `--inputs` inputs (100). Each runs

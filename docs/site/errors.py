@@ -1,22 +1,12 @@
-"""The page of reasons and errors: `docs/errors.md`, from the ledger's codes and from the classes of typed errors.
+"""The page of reasons and errors: `docs/errors.md`, from the ledger's codes and from the classes of typed errors."""
 
-python -m tests.errors.page            writes it anew (`make tables`)
-python -m tests.errors.page --check    exit status 1 if it is not fresh
-"""
-
-import argparse
 import importlib
 import pkgutil
-import sys
 from collections.abc import Iterator
 
 import qmlir
 from qmlir.errors import QmlirError
 from qmlir.policies.ledger import CODES, REMEDIES
-from qmlir.running.files import write_whole
-from tests.conftest import ROOT
-
-FILE = ROOT / "docs" / "errors.md"
 
 HEADER = """\
 # Reasons and errors
@@ -67,21 +57,3 @@ def _summary(each: type[QmlirError]) -> str:
     """The first paragraph of a class's docstring, in one line."""
     text = (each.__doc__ or "").strip().partition("\n\n")[0]
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def main() -> int:
-    """Writes the page, or with `--check` compares it with the file."""
-    parser = argparse.ArgumentParser(description="Write docs/errors.md.")
-    parser.add_argument("--check", action="store_true", help="fail if the file is not fresh")
-    if not parser.parse_args().check:
-        FILE.parent.mkdir(exist_ok=True)
-        write_whole(FILE, page())
-        return 0
-    fresh = FILE.exists() and FILE.read_text(encoding="utf-8") == page()
-    if not fresh:
-        sys.stderr.write(f"{FILE.name} is not fresh: make tables\n")
-    return 0 if fresh else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

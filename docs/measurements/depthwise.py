@@ -1,4 +1,4 @@
-"""GMAC/s of MobileNetV2's depthwise layers, each a network by itself: `python -m tests.benchmarks.depthwise`.
+"""GMAC/s of MobileNetV2's depthwise layers, each a network by itself: `python -m docs.measurements.depthwise`.
 
 Each figure is the least time of many calls on one thread; arguments name the rounding contracts to measure.
 """

@@ -1,9 +1,9 @@
 """The same bits on every processor: `make everywhere` runs five networks on each of them, in emulators.
 
-python -m tests.models.everywhere                          all networks on all processors
-python -m tests.models.everywhere kws --cpu cortex-m4      one network on one processor
-python -m tests.models.everywhere --inputs 10              fewer inputs than 100
-python -m tests.models.everywhere --memory fast            code for speed, not for little memory as bundles have it
+python -m docs.measurements.everywhere                          all networks on all processors
+python -m docs.measurements.everywhere kws --cpu cortex-m4      one network on one processor
+python -m docs.measurements.everywhere --inputs 10              fewer inputs than 100
+python -m docs.measurements.everywhere --memory fast            code for speed, not for little memory as bundles have it
 
 Each network is compiled for a processor and linked with a program that has no library beside memset and memcpy on
 Linux, and nothing elsewhere. The inputs are seeded: the least and the greatest numbers, and random ones. A line says
@@ -33,6 +33,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 import qmlir
+from docs.measurements.certificates import SHARED, networks
 from qmlir.backends.cpu import Executable
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.backends.cpu.stack import stack_bytes
@@ -41,7 +42,6 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCa
 from qmlir.ir.signature import main_function
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
-from tests.models.certificates import SHARED, networks
 
 NETWORKS: Mapping[str, str] = {
     "kws": "kws_i8",
@@ -50,7 +50,7 @@ NETWORKS: Mapping[str, str] = {
     "ad": "ad_i8",
     "mnist": "mnist-8",
 }
-"""Name → the quantized network of `tests.models.certificates`."""
+"""Name → the quantized network of `measurements.certificates`."""
 
 INPUTS = 100
 

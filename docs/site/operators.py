@@ -1,19 +1,18 @@
 """The support matrix: `OPERATORS.md`, from the converters' tables, ONNX's cases and what each operation says of itself.
 
-    python -m tests.conformance.matrix            writes it anew (`make tables`)
-    python -m tests.conformance.matrix --check    exit status 1 if it is not fresh
-
 Which operations an operator becomes is seen by importing ONNX's own cases of it; how many of them pass is what
 `unsupported.yaml` says, which the conformance tests hold to what happens.
 """
 
-import argparse
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
+from integer_forms import MEANING, IntegerForms, is_plain
+from operators_caffe2 import caffe2_matrix
+from operators_tflite import tflite_matrix
+from operators_tosa import tosa_matrix
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Elements, NNOp
@@ -24,16 +23,8 @@ from qmlir.errors import QmlirError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.walk import CONVERTERS, FOLDS
 from qmlir.ir.interfaces import TensorOp
-from qmlir.running.files import write_whole
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases
-from tests.conformance.integer_forms import MEANING, IntegerForms, is_plain
-from tests.conformance.matrix_caffe2 import caffe2_matrix
-from tests.conformance.matrix_tflite import tflite_matrix
-from tests.conformance.matrix_tosa import tosa_matrix
-from tests.conftest import ROOT
-
-FILE = ROOT / "OPERATORS.md"
 
 LAYOUT = frozenset({"nn.reshape", "nn.transpose"})
 """What many operators need around those that count."""
@@ -106,16 +97,17 @@ def _operations(case: Case) -> set[str]:
     return set()
 
 
-def matrix() -> str:
+def page() -> str:
     """The whole page."""
+    np.seterr(all="ignore")
     _, listed = listing.read()
     classes = {op.name: op for op in nn.NN.operations if issubclass(op, TensorOp)}
     forms = IntegerForms(classes, load_target("cpu"))
     lines = [_line(row, listed, classes, forms) for row in rows()]
     head = HEADER.format(version=onnx.__version__, integers=MEANING)
-    page = head + "".join(line for line in lines if line) + _refusals(listed)
+    onnx_tables = head + "".join(line for line in lines if line) + _refusals(listed)
     tables = (tflite_matrix(forms), caffe2_matrix(forms), tosa_matrix(forms))
-    return page + "".join(tables) + forms.reasons()
+    return onnx_tables + "".join(tables) + forms.reasons()
 
 
 REFUSALS_HEADER = """
@@ -187,22 +179,3 @@ def _quantized(names: Iterable[str], classes: Mapping[str, type[TensorOp]], form
     if not computing:
         return "plain", forms.cell(names)
     return "yes" if takes else "no", forms.cell(names)
-
-
-def main() -> int:
-    """Writes the page, or says whether it is fresh."""
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance.matrix", description="the support matrix")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is fresh")
-    check = parser.parse_args().check
-    np.seterr(all="ignore")
-    page = matrix()
-    if not check:
-        write_whole(FILE, page)
-    elif not FILE.exists() or FILE.read_text(encoding="utf-8") != page:
-        sys.stderr.write(f"{FILE.name} is not fresh: run `make tables` and commit it\n")
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,7 @@ import pytest
 
 from qmlir.backends.npu import machine
 from qmlir.checker import weights as checker
-from qmlir.devices.packing import fit, pack, packed_bytes
+from qmlir.numerics.packing import few_bits, fit, pack, packed_bytes, unpack
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 64, 101])
@@ -22,6 +22,7 @@ def test_where_each_weight_lies(bits: int, count: int) -> None:
         own = stored[number * bits : (number + 1) * bits]
         assert sum(bit << place for place, bit in enumerate(own)) == weight % (1 << bits)
     assert not any(stored[count * bits :]), "and the rest is zero"
+    assert unpack(held, bits, count).tolist() == weights.tolist()
     assert machine.unpacked(held, bits, count).tolist() == weights.tolist()
     assert list(np.frombuffer(checker.unpacked(held.tobytes(), bits, count), np.int8)) == weights.tolist()
 
@@ -33,3 +34,4 @@ def test_what_fits(bits: int) -> None:
     assert not fit(np.array([0, half], np.int8), bits)
     assert not fit(np.array([-half - 1, 0], np.int8), bits)
     assert fit(np.zeros((2, 0), np.int8), bits)
+    assert (few_bits(-half, half - 1), few_bits(0, half)) == (bits, min(bits + 1, 8))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import tflite
+from integer_forms import MEANING, IntegerForms
 
 from qmlir.dialects import nn
 from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.converters import STABLEHLO, reason_against
 from qmlir.frontends.tflite.walk import CONVERTERS
 from tests.conformance import deviations
-from tests.conformance.integer_forms import MEANING, IntegerForms
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS
 from tests.frontends.tflite.test_detection import OPTIONS, chosen, post_process
