@@ -152,8 +152,9 @@ def here(cpu: str) -> Runner:
 
 
 def in_bochs(cpu: str) -> Runner:
+    """A processor with AVX-512; Bochs computes the wrong bits for gf2p8affineqb, by which LLVM shifts bytes."""
     bochs.require(cpu)
-    return Runner(Machine.of(cpu), lambda executable, inputs: bochs.run(executable, inputs, cpu))
+    return Runner(Machine.of(cpu, "-gfni"), lambda executable, inputs: bochs.run(executable, inputs, cpu))
 
 
 def in_qemu(cpu: str) -> Runner:
@@ -217,7 +218,9 @@ def test_kernels(cpu: str, memory: str, batch: int) -> None:
         loops, chosen = lowered(module, machine)
         split(loops, rng)
         executable = compiled(loops, signature, runner.machine, verify=batch == 0)
-    assert batch or chosen >= {each.name for each in CANDIDATES if each.has(machine)}
+    # Where a processor sums four products at once, Winograd's products of pairs save nothing.
+    never = {"Winograd"} if machine.quad_rate == 4 else set[str]()
+    assert batch or chosen >= {each.name for each in CANDIDATES if each.has(machine)} - never
     for layer, e, g in zip(layers, expected, runner.run(executable, signature.arrays(named)), strict=True):
         np.testing.assert_array_equal(g, e, layer.drawn)
 
