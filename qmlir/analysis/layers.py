@@ -1,8 +1,4 @@
-"""The layers of a network in machine code: numbered before they are lowered, each with the kernel that computes it.
-
-for layer in kernels_of(q, Machine.host()):     # conv1+relu1 is computed by quads of bytes; not Winograd: …
-print(layer.name, layer.kernel, layer.why)
-"""
+"""The layers of a network in machine code: numbered before they are lowered, each with the kernel that computes it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
