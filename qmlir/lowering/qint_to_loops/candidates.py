@@ -133,13 +133,6 @@ def _no_single_quads(task: Task[Arithmetic], machine: Capabilities) -> str:
     return _no_quads(task, machine) or ("sums are scaled" if task.multipliers is not None else "")
 
 
-def _no_words(task: Task[Arithmetic], machine: Capabilities, *, packed: bool, wide: bool) -> str:
-    """Why quads do not suit a processor without vectors; those of `packed` weights, or for `wide` tiles."""
-    if (reason := _no_single_quads(task, machine)) or (packed and task.levels.bits == BYTE):
-        return reason or "weights have 8 bits"
-    return "a row has one output, whose data are read once" if wide and task.window.output[1] == 1 else ""
-
-
 def _no_matrices(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why the matrix unit does not suit."""
     return matrix_unit.why_not(task) if task.is_of_bytes else NO_BYTES
@@ -182,16 +175,16 @@ def _sums_in_place(machine: Capabilities) -> bool:
     return machine.small and machine.vectors and not machine.quads
 
 
-def _words(
-    name: str, kind: type[SignedQuads], *, halves: bool, packed: bool = False, wide: bool = False
-) -> Candidate[Arithmetic]:
-    """Quads of bytes on a processor without vectors."""
-    return Candidate(
-        name,
-        _in(partial(_in_signed_quads, kind=kind)),
-        lambda machine: not machine.vectors and machine.halves >= halves,
-        partial(_no_words, packed=packed, wide=wide),
-    )
+def _in_halves(task: Task[Arithmetic]) -> Task[Arithmetic]:
+    """The task in quads of bytes of which two halves of a word are multiplied at once.
+
+    Weights that are packed are extended as they are unpacked. A tile extends each datum once for all output channels;
+    where a row has one output, data are read once anyway.
+    """
+    wide = task.window.output[1] > 1
+    if task.levels.bits == BYTE:
+        return _in_signed_quads(task, WideQuads if wide else SignedQuads)
+    return _in_signed_quads(task, WideExtendedQuads if wide else ExtendedQuads)
 
 
 def _lower_paired(state: MainLowering, task: Task[Arithmetic]) -> None:
@@ -219,10 +212,8 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
         lambda machine: not (machine.small or machine.saves_memory),
         _no_winograd,
     ),
-    _words("halves of words, data and weights extended once", WideExtendedQuads, halves=True, packed=True, wide=True),
-    _words("halves of words, weights extended once", ExtendedQuads, halves=True, packed=True),
-    _words("halves of words, data extended once", WideQuads, halves=True, wide=True),
-    _words("words", SignedQuads, halves=False),
+    Candidate("halves of words", _in(_in_halves), lambda m: m.halves, _no_single_quads),
+    Candidate("words", _in(_in_signed_quads), lambda m: not (m.vectors or m.halves), _no_single_quads),
     Candidate("quads of signed bytes", _in(_in_signed_quads), lambda m: m.signed_quads, _no_quads),
     Candidate("quads of bytes", _in(_in_quads), lambda m: m.quads > 0 and not m.signed_quads, _no_quads),
     Candidate("quads in place", _in(_in_signed_quads), _sums_in_place, _no_quads_in_place),
