@@ -328,6 +328,9 @@ ARENA_BOUND = Fact("qmlir.arena_bound", INTEGER, "planned module", _HELD,
 WEIGHTS_BLOB: "Fact[WeightsAttr]" = Fact("qmlir.weights_blob", WEIGHTS, "planned module", _HELD,
     "All constants as a single `#qmlir.weights` of bytes.", ends="loops-to-llvm")  # fmt: skip
 
+KERNELS = Fact("qmlir.kernels", TEXTS, "module whose operations are numbered", _HELD,
+    "The kernel of each numbered operation, and perhaps why: `name: why` (codegen/kernels/choice.py).")  # fmt: skip
+
 TIMED = Fact("qmlir.timed", INTEGERS, "module whose calls are timed", _HELD,
     "The number of the operation that each call computes; −1 if unknown.")  # fmt: skip
 

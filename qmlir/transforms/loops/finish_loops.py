@@ -21,7 +21,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.codegen.kernel import LEFTOVERS, erase_dead, is_kernel, storage_memref
+from qmlir.codegen.lowering import LEFTOVERS, erase_dead, is_kernel, storage_memref
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import PipelineError, UnsupportedError
 from qmlir.ir.facts import INPUTS, STATE
