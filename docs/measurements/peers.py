@@ -354,7 +354,7 @@ def _names(text: str) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measures networks and prints the table."""
-    parser = argparse.ArgumentParser(prog="measurements.peers")
+    parser = argparse.ArgumentParser(prog="python -m docs.measurements.peers")
     parser.add_argument("--models", type=_names, default=list(MODELS), help="how their names begin: resnet8,kws")
     parser.add_argument("--threads", type=_numbers, default=[1, 2], help="1,2 by default")
     parser.add_argument("--cpu", help="what we compile for, by LLVM's name (default: this processor)")

@@ -77,7 +77,7 @@ def test_each_label_has_a_case(module: str) -> None:
     for file in files:
         path = CASES / (f"{file}_invalid.mlir" if file.startswith("ir/") else f"dialects/{file}_invalid.mlir")
         text = path.read_text(encoding="utf-8")
-        tested[file] = {label.upper() for label in re.findall(r"@([a-z][0-9])(?:_|\b)", text)}
+        tested[file] = {label.upper() for label in re.findall(r"(?:@|^ *// )([a-z][0-9])(?:_|\b)", text, re.MULTILINE)}
         here = MODULES[module] if module in SHARED else required(module, text)
         here = {label for label in here if file in NARROWER.get((module, label), (file,))}
         missing = sorted(label for label in here - tested[file] if (module, label) not in INHERITED)
