@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation
 
+from qmlir.analysis.layers import number_layers
 from qmlir.backends.npu.report import Stretch
 from qmlir.backends.npu.trace import Trace
 from qmlir.backends.simulated import Simulated
-from qmlir.compiler import loaded, main_function, to_integers
+from qmlir.compiler import loaded, to_integers
 from qmlir.devices.legality import source_nodes
 from qmlir.devices.module import Placed
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER
@@ -171,23 +172,13 @@ def planned_calls(network: Network, threads: int = 1) -> Planned:
         threads: Threads that one call of the network may use.
     """
     lowered = to_integers(loaded(network))
-    names = _numbered(lowered)
+    names = [source_nodes(op) for op in number_layers(lowered)]
     to_planned_loops(lowered, threads)
     entry = next(f for f in lowered.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes)
     size = lowered.attributes[ARENA_SIZE]
     assert isinstance(size, IntegerAttr)
     calls = [op for op in entry.body.block.ops if isinstance(op, func.CallOp | memref.CopyOp)]
     return Planned(entry.body.block, size.value.data, [Call(_layer(call, names), call) for call in calls])
-
-
-def _numbered(module: ModuleOp) -> list[str]:
-    """Numbers the operations of a network on the qint level; returns their names by number."""
-    found: list[str] = []
-    for op in main_function(module).body.block.ops:
-        if op.results:
-            op.attributes[LAYER] = IntegerAttr(len(found), i64)
-            found.append(source_nodes(op))
-    return found
 
 
 def _layer(call: Operation, names: Sequence[str]) -> str:

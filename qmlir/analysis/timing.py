@@ -14,14 +14,16 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.ir import Operation
 
 from qmlir.analysis.counts import figures_of
+from qmlir.analysis.layers import chosen_kernels, number_layers
 from qmlir.backends.cpu.machine import Machine
 from qmlir.backends.cpu.peak import measure_peak
-from qmlir.compiler import main_function, to_integers
+from qmlir.compiler import to_integers
 from qmlir.devices.legality import source_nodes
-from qmlir.dialects.loops import LAYER, TIMED
+from qmlir.dialects.loops import TIMED
 from qmlir.errors import QmlirError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature
@@ -38,6 +40,9 @@ WARM_UP = 3
 
 LEAST_TIMED = 0.1
 """The least seconds of timed calls: over less, ticks of the counter would not be converted accurately."""
+
+OTHER: Mapping[str, Any] = {"name": "other", "operation": "", "macs": 0, "weight_bytes": 0, "kernel": "", "why": ""}
+"""The layer of calls that no operation asked for."""
 
 X86 = ("x86_64", "amd64", "i386", "i686")
 """What Python calls x86."""
@@ -68,10 +73,12 @@ def measure(
     """
     machine = machine or Machine.host()
     lowered = to_integers(module)
-    described = _number_layers(lowered)
+    described = [_described(op) for op in number_layers(lowered)]
     plain = to_machine_code(lowered.clone(), machine=machine)
     counter = "cycle" if platform.machine().lower() in X86 else "steady"
     timed = to_machine_code(lowered, machine=machine, counter=counter)
+    for layer, (kernel, why) in zip(described, chosen_kernels(lowered, len(described)), strict=True):
+        layer |= {"kernel": kernel, "why": why}
     numbers = cast("DenseArrayBase[Any]", lowered.attributes[TIMED])
     begin = [state.reset for state in plain.signature.states]  # each timed call is the first
     arrays = [plain.signature.joined(plain.signature.arrays(each), begin) for each in inputs]
@@ -92,16 +99,15 @@ def measure(
     }
 
 
-def _number_layers(module: ModuleOp) -> list[dict[str, Any]]:
-    """Gives each operation of a network on the qint level a number; returns names, kinds and figures by number."""
-    described: list[dict[str, Any]] = []
-    for op in main_function(module).body.block.ops:
-        if op.results:
-            op.attributes[LAYER] = IntegerAttr(len(described), i64)
-            figures = figures_of(op)
-            counted = {"macs": figures.macs, "weight_bytes": figures.weight_bytes}
-            described.append({"name": source_nodes(op), "operation": op.name, **counted})
-    return described
+def _described(op: Operation) -> dict[str, Any]:
+    """The name, the kind and the figures of an operation."""
+    figures = figures_of(op)
+    return {
+        "name": source_nodes(op),
+        "operation": op.name,
+        "macs": figures.macs,
+        "weight_bytes": figures.weight_bytes,
+    }
 
 
 def random_inputs(signature: Signature, seed: int) -> dict[str, Array]:
@@ -218,6 +224,6 @@ def _layers(described: Sequence[Mapping[str, Any]], numbers: Sequence[int], seco
     """The layers in the order of their first calls, each with the seconds of all its calls."""
     layers: dict[int, dict[str, Any]] = {}
     for number, spent in zip(numbers, seconds.tolist(), strict=True):
-        known = described[number] if number >= 0 else {"name": "other", "operation": "", "macs": 0, "weight_bytes": 0}
+        known = described[number] if number >= 0 else OTHER
         layers.setdefault(number, {**known, "seconds": 0.0})["seconds"] += spent
     return list(layers.values())

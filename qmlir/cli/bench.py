@@ -110,15 +110,19 @@ def _show(figures: Mapping[str, Any], slowest: int) -> None:
     whole = figures["timed_seconds"]
     shown = _slowest(layers, slowest)
     unit = _unit(latency["median"])
-    rows = [_row(layer["name"], layer["seconds"], layer["macs"], whole, peak, unit) for layer in shown]
+    rows = [
+        (*_row(layer["name"], layer["seconds"], layer["macs"], whole, peak, unit), layer["kernel"]) for layer in shown
+    ]
     inside = math.fsum(layer["seconds"] for layer in layers)
     if rest := len(layers) - len(shown):
         others = [layer for layer in layers if not any(layer is s for s in shown)]
         spent, macs = math.fsum(layer["seconds"] for layer in others), sum(layer["macs"] for layer in others)
-        rows.append(_row(f"{rest} others", spent, macs, whole, peak, unit))
-    rows.append(_row("around the layers", max(whole - inside, 0.0), 0, whole, peak, unit))
+        rows.append((*_row(f"{rest} others", spent, macs, whole, peak, unit), ""))
+    rows.append((*_row("around the layers", max(whole - inside, 0.0), 0, whole, peak, unit), ""))
     numbers = (unit, "share", "MMAC", "GMAC/s", "of peak")
-    terminal().print(table_of(("layer", *numbers), rows, numbers, names=("layer",)))
+    terminal().print(table_of(("layer", *numbers, "kernel"), rows, numbers, names=("layer",)))
+    if is_verbose() and (chosen := [(layer["name"], layer["kernel"], layer["why"]) for layer in shown if layer["why"]]):
+        terminal().print(table_of(("layer", "kernel", "why"), chosen, names=("layer",)))
     least, median, most = (_in(unit, latency[key]) for key in ("min", "median", "p90"))
     say(f"{least} {unit} at least, {median} median, {most} in 90 % of {latency['runs']} calls")
     rate = figures["macs"] / latency["median"]

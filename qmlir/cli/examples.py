@@ -9,7 +9,7 @@ EXAMPLES: dict[str, str] = {
     "    --ledger ledger.json -o int8.mlir\n"
     "  qmlir quantize digits.onnx --data digits.npz:calibration_images \\\n"
     "    --for onnxruntime -o int8.onnx",
-    "ledger": "  qmlir ledger int8.mlir --json",
+    "ledger": "  qmlir ledger int8.mlir --json\n  qmlir ledger int8.mlir --cpu cortex-m4",
     "ledger diff": "  qmlir ledger diff int8.mlir ledger.json",
     "analyze": "  qmlir analyze digits.onnx int8.mlir --data digits.npz:test_images \\\n    --samples 8 --worst 3\n"
     "  qmlir analyze digits.onnx int8.mlir --data digits.npz:test_images --effect",

@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,13 +13,16 @@ from rich.console import Console
 
 from qmlir.cli.documents import FORMAT, add_json_option, document, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.models import add_processor_options, memory_of
 from qmlir.cli.terminal import WIDE, is_verbose, table_of, terminal
 from qmlir.display import counted
-from qmlir.errors import FileError
+from qmlir.errors import FileError, OptionError
 from qmlir.running.files import together, write_whole
+from qmlir.settings.fields import PROCESSOR
 
 if TYPE_CHECKING:
     from qmlir.analysis.counts import Decided
+    from qmlir.analysis.layers import LayerKernel
     from qmlir.policies.ledger import Change, Entry
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -117,7 +121,7 @@ def write_ledger(network: "Sequence[Decided]", model: Path, path: Path | None) -
         yield
         return
     with together():
-        write_whole(path, document("ledger", {"model": str(model), **ledger_fields(network)}))
+        write_whole(path, document("ledger", {"model": str(model), **ledger_fields(network), "kernels": None}))
         yield
 
 
@@ -131,6 +135,7 @@ WHAT = "a ledger as `quantize --ledger` writes it, or a quantized .mlir file"
 def add_ledger_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir ledger`."""
     parser.add_argument("ledger", type=Path, help=WHAT)
+    add_processor_options(parser)
     add_json_option(parser)
 
 
@@ -142,10 +147,35 @@ def add_diff_options(parser: ArgumentParser) -> None:
 
 
 def run_ledger(arguments: argparse.Namespace) -> None:
-    """Prints a ledger."""
+    """Prints a ledger, and the kernels of the network's layers if a processor is named."""
+    kernels = _kernels(arguments)
     network = read_ledger(arguments.ledger)
     print_decisions(network, whole=True)
-    write_document(arguments, "ledger", {"model": str(arguments.ledger), **ledger_fields(network)})
+    if kernels:
+        rows = [(layer.name, layer.kernel, layer.why) for layer in kernels]
+        terminal().print()
+        terminal().print(table_of(("layer", "kernel", "why"), rows, names=("layer",)))
+    chosen = None if kernels is None else [asdict(layer) for layer in kernels]
+    fields = {"model": str(arguments.ledger), **ledger_fields(network), "kernels": chosen}
+    write_document(arguments, "ledger", fields)
+
+
+def _kernels(arguments: argparse.Namespace) -> "list[LayerKernel] | None":
+    """The kernels of machine code for the processor that a command line names; None if it names none.
+
+    Raises:
+        OptionError: The ledger is no network, of which code could be made.
+    """
+    path: Path = arguments.ledger
+    named = [name for name in PROCESSOR if getattr(arguments, name) is not None]
+    if not named:
+        return None
+    if path.suffix == ".json":
+        raise OptionError(f"--{named[0]}", "needs a quantized .mlir file", got=str(path))
+    from qmlir.analysis.layers import kernels_of
+    from qmlir.backends.cpu import Machine
+
+    return kernels_of(path, Machine.of(arguments.cpu, arguments.features, arguments.triple), memory_of(arguments))
 
 
 def run_diff(arguments: argparse.Namespace) -> None:

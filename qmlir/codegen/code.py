@@ -14,6 +14,7 @@ arithmetic on known numbers emits no operations. Integers are signed. Floats are
 import abc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from math import prod
 from typing import Any, TypeAlias
 
@@ -108,6 +109,20 @@ class Microkernel(abc.ABC):
     @abc.abstractmethod
     def write(self, code: "Code", buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         """Writes the function body; each buffer is a row of elements (`memref<?xT>`), the numbers are indices."""
+
+
+class Numbers:
+    """Numbers that a microkernel takes, an argument each; subclasses are dataclasses of values."""
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of the arguments."""
+        return [field.name for field in fields(cls)]  # pyright: ignore[reportArgumentType]
+
+    @property
+    def numbers(self) -> Sequence[Value]:
+        """All numbers, in the order of the fields."""
+        return [getattr(self, name) for name in self.names()]
 
 
 Functions: TypeAlias = Callable[[Microkernel, Sequence[Attribute]], str]

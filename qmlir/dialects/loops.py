@@ -31,6 +31,10 @@ WEIGHTS_BLOB = "qmlir.weights_blob"
 LAYER = "qmlir.layer"
 """Attribute of an operation: its number, given before the lowering to loops; the calls that compute it carry it."""
 
+KERNELS = "qmlir.kernels"
+"""Attribute of a module whose operations were numbered (`LAYER`): number → the kernel that computes the operation, and
+why it was chosen (codegen/kernels/choice.py)."""
+
 TIMED = "qmlir.timed"
 """Attribute of a module whose calls are timed: the number of the operation that each call computes, −1 if unknown."""
 

@@ -11,7 +11,7 @@ have in common, so that files, memory and machine code hold fewer bits. Each for
 A form says everything about itself: how it is fitted to weights, what rounding may choose, what it costs, and its name
 in messages. The attribute `#qmlir.levels` (ir/levels.py) holds it in the IR. A new form is a class like these, an entry
 in `ir.levels.FORMS`, and a value of a setting that asks for it; machine code stores its weights in 8 bits until
-the kernels of `codegen/` unpack fewer.
+`codegen/kernels/packed_weights.py` packs them.
 
 A quantizer that rounds weights asks levels for `Choices`: what each real number may become.
 """

@@ -26,6 +26,7 @@ def test_figures(figures: dict[str, Any]) -> None:
     layers = {layer["name"]: layer for layer in figures["layers"]}
     assert layers["conv1+relu1"]["macs"] == 8 * 8 * 4 * 2 * 9
     assert layers["conv1+relu1"]["operation"] == "nn.conv2d"
+    assert (layers["conv1+relu1"]["kernel"], layers["conv1+relu1"]["why"]) == ("multiply-adds", "")
     assert layers["dense1"]["macs"] == 3 * 64
     assert layers["pool1+flatten1"]["macs"] == 0
     assert figures["macs"] == sum(layer["macs"] for layer in layers.values())

@@ -202,6 +202,20 @@ def test_the_load_report(small: Small, quantized: Path, capsys: pytest.CaptureFi
     assert 'no range is known for "image"' in out
 
 
+def test_the_ledger_names_kernels(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("ledger", quantized, "--cpu", "x86-64-v3", "--json") == 0
+    kernels = {each["name"]: each for each in json.loads(capsys.readouterr().out)["kernels"]}
+    assert kernels["dense1"]["kernel"] == "paired channels"
+    assert kernels["dense1"]["why"].startswith("not Winograd: the window is not 3x3 of stride 1; not pairs of bytes: ")
+    assert run("ledger", quantized, "--cpu", "cortex-m4") == 0
+    assert re.search(r"^dense1 +words +not halves of words, ", capsys.readouterr().out, re.MULTILINE)
+    assert run("ledger", quantized, "--json", small / "l.json") == 0
+    capsys.readouterr()
+    assert json.loads((small / "l.json").read_text())["kernels"] is None
+    assert run("ledger", small / "l.json", "--cpu", "cortex-m4") == 1
+    assert "--cpu: needs a quantized .mlir file, got " in capsys.readouterr().err
+
+
 def test_ledgers_are_shown_and_compared(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "s.mlir")
     assert run(*command, "--rule", "name=dense1 keep-float=true", "--ledger", small / "l.json") == 0

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from qmlir.codegen.kernels.bands import Bands
+from qmlir.codegen.kernels.row_groups import RowGroups
 from qmlir.codegen.leads import least_lead
 
 
@@ -38,7 +38,7 @@ def test_without_steps_a_result_is_in_place() -> None:
 @pytest.mark.parametrize("group", [1, 2])
 def test_bands_know_their_first_row(stride: int, dilation: int, group: int) -> None:
     """`top` and `end` are the numbers that the generated code computes with `first` and `count`."""
-    bands = Bands(3, stride, dilation, 1, group)
+    bands = RowGroups(3, stride, dilation, 1, group)
     for row in range(6):
         first = row * stride // group if bands.shared else row * bands.count
         assert bands.end(row) == first + bands.count

@@ -19,8 +19,8 @@ from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 from qmlir.backends.cpu import Machine, build, enabled
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.reference import Reference
-from qmlir.codegen.features import multiplies_matrices
-from qmlir.codegen.kernel import PARALLEL
+from qmlir.codegen.lowering import PARALLEL
+from qmlir.codegen.machine import capabilities
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
 from qmlir.ir.signature import Signature
@@ -159,7 +159,7 @@ def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None
     turn = THOROUGH or len(operations) % 3 == 0  # tests/lowering/loops_to_llvm/ has each operation by itself, too
     if turn and any(name.startswith("simd.") for name in operations):
         forms.append((plain, True))
-    if features is None and multiplies_matrices(enabled(Machine.host())):
+    if features is None and capabilities(enabled(Machine.host())).matrices:
         with_unit = to_loops(module, verify=False)
         if not with_unit.is_structurally_equivalent(plain):  # what is the same would be compiled to the same code
             forms.append((to_loops(module), False))

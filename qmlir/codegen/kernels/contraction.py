@@ -27,23 +27,8 @@ from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, element_bytes
-from qmlir.codegen.features import (
-    bits_of_sums,
-    has_vectors,
-    most_lanes_without_spills,
-    most_outputs_without_spills,
-    multiplies_halves,
-    widest_block,
-)
-from qmlir.codegen.kernel import (
-    Arithmetic,
-    Array,
-    Epilogue,
-    FinishedKernel,
-    MainLowering,
-    memref_shape,
-)
-from qmlir.codegen.kernels.bits import PLAIN, Packing, pack
+from qmlir.codegen.kernels.interfaces import Arithmetic
+from qmlir.codegen.kernels.packed_weights import Packing, pack
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -57,15 +42,15 @@ from qmlir.codegen.kernels.packing import (
     pad_channels,
     prepare_image,
 )
+from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
+from qmlir.codegen.lowering import MainLowering, memref_shape
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
-from qmlir.ir.interfaces import shape_of
 from qmlir.ir.stripes import Reads, Stripes
-from qmlir.ir.types import dtype_of, is_memref
+from qmlir.ir.types import dtype_of
 from qmlir.numerics.codebooks import Codebook
-from qmlir.numerics.groups import Groups
-from qmlir.numerics.levels import Levels
 
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
@@ -88,34 +73,7 @@ CACHED_INPUT = 24 * 1024
 
 
 @dataclass(frozen=True)
-class Broadcast:
-    """The batch of an operand that batch n of the result reads: Σ ((n div d) mod m) · s over the digits (d, m, s)."""
-
-    digits: tuple[tuple[int, int, int], ...]
-
-    @staticmethod
-    def of(operand: Sequence[int], result: Sequence[int]) -> "Broadcast":
-        """The broadcast of an operand to a result, both given by their batch dimensions."""
-        aligned = [1] * (len(result) - len(operand)) + list(operand)
-        digits: list[tuple[int, int, int]] = []
-        divisor = stride = 1
-        for size, full in zip(reversed(aligned), reversed(result), strict=True):
-            if size != 1:
-                digits.append((divisor, full, stride))
-                stride *= size
-            divisor *= full
-        return Broadcast(tuple(digits))
-
-    def apply(self, code: Code, batch: Value) -> Value:
-        """The operand's batch that a batch of the result reads."""
-        total = code.index(0)
-        for divisor, modulus, stride in self.digits:
-            total = total + (batch // divisor) % modulus * stride
-        return total
-
-
-@dataclass(frozen=True)
-class Contraction(FinishedKernel):
+class Contraction(LayerKernel[Arithmetic]):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw,c} x[…] · w[o, kh, kw, c]).
 
     Buffers: x [N·H, W·C], w [blocks · steps · lanes · group], the bias [blocks · lanes] if `has_bias`, the epilogue's
@@ -123,37 +81,26 @@ class Contraction(FinishedKernel):
 
     channels     input channels, padded to a multiple of the arithmetic's group unless neighbouring taps fill steps
                  together (`joined`)
-    groups       groups of a grouped convolution; each has its own blocks of output channels
-    scaled       whether the sums of each run, of one tap then, are multiplied by an integer of the tap and the output,
-                 [blocks · runs · lanes] behind w, before they are added to i64 accumulators
+    lanes        output channels of a block
     per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
     together     outputs computed at a time: they share each load of weights, and their accumulators stay in registers
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
     by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then, and each
                  step asks for some of the next block's weights
+    scaled       whether the sums of each run, of one tap then, are multiplied by an integer of the tap and the output,
+                 [blocks · runs · lanes] behind w, before they are added to i64 accumulators
     packing      how w holds the weights
     grouped      steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                  0 if weights have none
-    x_batch,
-    w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
     at_once      the steps that the innermost loop takes in a turn where they divide those of a run
     fixed        whether the distance between the windows of neighbouring outputs is in the code, not an argument
     """
 
-    name: str
-    window: Window
     channels: int
-    outputs: int
     lanes: int
-    arithmetic: Arithmetic
-    epilogue: Epilogue
-    has_bias: bool
     per_tile: int
     together: int
     tile: Tile | None
-    x_batch: Broadcast | None = None
-    w_batch: Broadcast | None = None
-    groups: int = 1
     by_blocks: bool = False
     scaled: bool = False
     packing: Packing = Packing()
@@ -168,27 +115,27 @@ class Contraction(FinishedKernel):
     @property
     def group_blocks(self) -> int:
         """The number of blocks of output channels in a group."""
-        return -(-(self.outputs // self.groups) // self.lanes)
+        return -(-(self.layer.outputs // self.layer.groups) // self.lanes)
 
     @property
     def blocks(self) -> int:
         """The number of blocks of output channels."""
-        return self.groups * self.group_blocks
+        return self.layer.groups * self.group_blocks
 
     @property
     def steps(self) -> int:
         """The number of steps that one output takes."""
-        return self.window.extent[0] * self.runs * self.run_steps
+        return self.layer.window.extent[0] * self.runs * self.run_steps
 
     @property
     def row_tiles(self) -> int:
         """The number of tiles of an output row."""
-        return -(-self.window.output[1] // self.per_tile)
+        return -(-self.layer.window.output[1] // self.per_tile)
 
     @property
     def items(self) -> int:
         """The number of iterations of the parallel loop: blocks of tiles, those of one tile behind each other."""
-        return self.window.batch * self.window.output[0] * self.row_tiles * self.blocks
+        return self.layer.window.batch * self.layer.window.output[0] * self.row_tiles * self.blocks
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         """Opens each tile of which a block is asked for once; a share may begin and end within a tile."""
@@ -207,22 +154,22 @@ class Contraction(FinishedKernel):
 
     def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
         """A tile that is copied is read before its outputs are written."""
-        if self.by_blocks or self.x_batch or self.w_batch:
+        if self.by_blocks or self.layer.x_batch or self.layer.w_batch:
             return {}
-        width, read, written = self.window.output[1], list[int](), list[int]()
-        for line in range(self.window.batch * self.window.output[0]):
+        width, read, written = self.layer.window.output[1], list[int](), list[int]()
+        for line in range(self.layer.window.batch * self.layer.window.output[0]):
             for first in range(0, width, self.per_tile):
-                read.append(self.window.first_read(line, first) * element_bytes(types[0]))
+                read.append(self.layer.window.first_read(line, first) * element_bytes(types[0]))
                 last = line * width + min(first + self.per_tile, width)
-                written.append(last * self.outputs * element_bytes(types[-1]))
+                written.append(last * self.layer.outputs * element_bytes(types[-1]))
         return {0: least_lead(written, read, buffered=self.tile is not None)}
 
     def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
         """Steps are output rows, and tiles of a pointwise convolution, which has a single row."""
-        window = self.window
-        if self.by_blocks or self.x_batch or self.w_batch or window.batch > 1:
+        window = self.layer.window
+        if self.by_blocks or self.layer.x_batch or self.layer.w_batch or window.batch > 1:
             return None
-        read, written = element_bytes(types[0]), self.outputs * element_bytes(types[-1])
+        read, written = element_bytes(types[0]), self.layer.outputs * element_bytes(types[-1])
         if window.is_pointwise and window.output[0] == 1:
             reads = Reads(self.per_tile * window.channels * read)
             return Stripes(self.blocks, self.per_tile * written, {0: reads})
@@ -231,42 +178,42 @@ class Contraction(FinishedKernel):
     @property
     def inner(self) -> TileTimesBlock:
         """The function that computes a tile's outputs for a block."""
-        few = self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0
+        few = self.run_steps if self.run_steps <= FEW_STEPS and self.layer.window.extent[0] > 1 else 0
         return TileTimesBlock(
-            f"{self.name.split('_')[0]}_tile_times_block",
-            self.lanes,
-            self.arithmetic.prepared,
-            self.epilogue,
-            self.has_bias,
-            self.together,
-            left_over(self.window.output[1], self.per_tile, self.together),
-            self.window.extent[0] > 1,
-            self.runs > 1,
-            self.outputs // self.groups % self.lanes != 0,
-            few,
-            self.scaled,
-            self.by_blocks,
-            self.packing,
-            self.grouped,
-            1 if few or self.run_steps % self.at_once else self.at_once,
-            self.window.strides[1] * self.channels if self.fixed else 0,
+            name=f"{self.name.split('_')[0]}_tile_times_block",
+            lanes=self.lanes,
+            arithmetic=self.layer.arithmetic.prepared,
+            epilogue=self.epilogue,
+            has_bias=self.has_bias,
+            together=self.together,
+            rest=left_over(self.layer.window.output[1], self.per_tile, self.together),
+            rows=self.layer.window.extent[0] > 1,
+            runs=self.runs > 1,
+            partial=self.layer.outputs // self.layer.groups % self.lanes != 0,
+            few=few,
+            scaled=self.scaled,
+            streams=self.by_blocks,
+            packing=self.packing,
+            grouped=self.grouped,
+            at_once=1 if few or self.run_steps % self.at_once else self.at_once,
+            stride=self.layer.window.strides[1] * self.channels if self.fixed else 0,
         )
 
     @property
     def run(self) -> int:
         """The elements of a run: neighbouring taps are neighbours in memory, unless something lies between them."""
-        together = self.window.dilations[1] == 1 and self.groups == 1 and not self.scaled
-        return self.channels // self.groups * (self.window.extent[1] if together else 1)
+        together = self.layer.window.dilations[1] == 1 and self.layer.groups == 1 and not self.scaled
+        return self.channels // self.layer.groups * (self.layer.window.extent[1] if together else 1)
 
     @property
     def run_steps(self) -> int:
         """The number of steps that a run takes; the weights of what the last one reads beyond the run are 0."""
-        return -(-self.run // self.arithmetic.group)
+        return -(-self.run // self.layer.arithmetic.group)
 
     @property
     def runs(self) -> int:
         """The number of runs that a row of the window takes."""
-        return self.window.extent[1] * self.channels // self.groups // self.run
+        return self.layer.window.extent[1] * self.channels // self.layer.groups // self.run
 
 
 class _Body:
@@ -280,7 +227,8 @@ class _Body:
 
     def open_tile(self, item: Value) -> None:
         """Computes the position of tile `item`, and copies its input if the kernel has a tile buffer."""
-        kernel, code, window = self.kernel, self.code, self.kernel.window
+        kernel, code, layer = self.kernel, self.code, self.kernel.layer
+        window = layer.window
         rows = window.output[0]
         line, part = item // kernel.row_tiles, item % kernel.row_tiles
         batch, row = line // rows, line % rows
@@ -289,12 +237,12 @@ class _Body:
         first = part * kernel.per_tile
         self.tile = item
         self.count = (window.output[1] - first).minimum(kernel.per_tile)
-        self.y = (line * window.output[1] + first) * kernel.outputs
-        image = kernel.x_batch.apply(code, batch) if kernel.x_batch else batch
-        self.weights_from = kernel.w_batch.apply(code, batch) * kernel.blocks if kernel.w_batch else code.index(0)
+        self.y = (line * window.output[1] + first) * layer.outputs
+        image = layer.x_batch.apply(code, batch) if layer.x_batch else batch
+        self.weights_from = layer.w_batch.apply(code, batch) * kernel.blocks if layer.w_batch else code.index(0)
         if kernel.tile and self.memory:
             self.first = code.index(0)
-            copy = copy_pixels(code, self.x, kernel.tile, Rows(self.memory), kernel.arithmetic)
+            copy = copy_pixels(code, self.x, kernel.tile, Rows(self.memory), layer.arithmetic)
             kernel.tile.fill(code, Rows(self.memory), image, row, first, copy)
         else:
             line = image * window.height + row * window.strides[0]
@@ -302,20 +250,21 @@ class _Body:
 
     def write_block(self, block: Value) -> None:
         """Writes all outputs of the tile for one block of output channels."""
-        kernel, code, window = self.kernel, self.code, self.kernel.window
+        kernel, code, layer = self.kernel, self.code, self.kernel.layer
+        window = layer.window
         x, channel, lanes = self.first, block * kernel.lanes, kernel.lanes
-        per_group = kernel.outputs // kernel.groups
+        per_group = layer.outputs // layer.groups
         part = block
-        if kernel.groups > 1:
+        if layer.groups > 1:
             group, part = block // kernel.group_blocks, block % kernel.group_blocks
-            x = x + group * (kernel.channels // kernel.groups)
+            x = x + group * (kernel.channels // layer.groups)
             channel = group * per_group + part * lanes
         valid = code.index(lanes) if per_group % lanes == 0 else (per_group - part * lanes).minimum(lanes)
         # Rows of the window are consecutive in a tile, and a dilation apart in the input.
         row = self.source.shape[1] * (1 if kernel.tile else window.dilations[0])
         stride = window.strides[1] * kernel.channels
         # All tiles ask for the next block together, each step for an equal part.
-        step = lanes * kernel.arithmetic.group
+        step = lanes * layer.arithmetic.group
         passes = -(-kernel.per_tile // kernel.together)
         pace = -(-step // (kernel.items // kernel.blocks * passes))
         ahead = ((block + 1) * step + self.tile * (passes * pace)) * kernel.steps if kernel.by_blocks else code.index(0)
@@ -329,7 +278,7 @@ class _Body:
             w_at=(self.weights_from + block) * kernel.steps,
             block=block,
             y_at=self.y + channel,
-            apart=code.index(kernel.outputs),
+            apart=code.index(layer.outputs),
             outputs=self.count,
             valid=valid,
             ahead=ahead,
@@ -339,70 +288,35 @@ class _Body:
         code.call(kernel.inner, [self.source, *self.others], job.numbers)
 
 
-@dataclass(frozen=True)
-class Task:
-    """A contraction to lower: its geometry and arithmetic (see `Contraction`), and its data.
-
-    x         the input's buffer; its memory is [N, H, W, C] in row-major order, whatever its shape is
-    weights   an array [O, KH, KW, C / groups], or a buffer that is packed already
-    bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
-    multipliers        integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
-    levels             which integers the weights are; those of fewer than 8 bits are packed (bits.py)
-    """
-
-    name: str
-    window: Window
-    outputs: int
-    arithmetic: Arithmetic
-    epilogue: Epilogue
-    x: SSAValue
-    weights: Array | SSAValue
-    bias: Array | SSAValue | None = None
-    parameters: Sequence[Array] = ()
-    x_batch: Broadcast | None = None
-    w_batch: Broadcast | None = None
-    groups: int = 1
-    multipliers: Array | None = None
-    levels: Levels = PLAIN
-
-    @property
-    def grouped(self) -> Groups | None:
-        """The levels if they have a multiplier for each group of terms."""
-        return self.levels if isinstance(self.levels, Groups) else None
-
-
-def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
-    """Calls a contraction kernel for the tensor `result`."""
-    if 0 in shape_of(result):
-        state.replace(result, state.allocate_result(result))
-        return
+def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
+    """Calls a contraction kernel."""
     if task.window.channels == 0:
         task = _over_a_zero(state, task)
-    arithmetic, window, x = task.arithmetic, task.window, task.x
+    arithmetic, window, x, machine = task.arithmetic, task.window, task.x, state.machine
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
-    lanes = _lanes(state, task, window)
+    lanes = _lanes(task, window, machine)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64
-    together = outputs_together(window.output[1], lanes, sums, state.features)
-    if state.small:
-        together = min(together, most_outputs_without_spills(state.features))
+    together = outputs_together(window.output[1], lanes, sums, machine)
+    if machine.small:
+        together = min(together, machine.small_outputs)
     packed = task.weights
     if task.grouped is not None and not isinstance(packed, SSAValue):
         packed = task.grouped.quotients(packed)
         assert packed is not None
-    small = state.small or multiplies_halves(state.features)
+    small = machine.small or machine.halves
     tile = joined(task, window, together, small=small)
-    as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
+    as_is = arithmetic.keeps and task.element == arithmetic.element and channels == window.channels
     if tile and not isinstance(packed, SSAValue):
         channels, packed = window.channels, packed.reshape(*packed.shape[:2], 1, -1)
     elif window.padded_rows or window.padded_columns or not as_is:
         tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside, small=small)
         if tile is None:  # a tile would exceed scratch memory: prepare the whole input beforehand
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
-    per_tile = tile.outputs if tile else together if state.small else _dense_outputs(window, together)
+    per_tile = tile.outputs if tile else together if machine.small else _dense_outputs(window, together)
     blocks = task.groups * -(-task.outputs // task.groups // lanes)
-    by_blocks = not state.small and _by_blocks(task, window, per_tile, blocks)
+    by_blocks = not machine.small and _by_blocks(task, window, per_tile, blocks)
     if by_blocks:
         per_tile = min(window.output[1], TILES_TOGETHER * together)
         if tile:
@@ -413,48 +327,39 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         chunk = lanes * arithmetic.group
         copies = isinstance(task.levels, Codebook)
         laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
-        packing, constant = pack(laid_out, task.levels, chunk, state.features)
+        packing, constant = pack(laid_out, task.levels, chunk, machine)
         packed = state.constant(constant)
     kernel = Contraction(
-        task.name,
-        window,
-        channels,
-        task.outputs,
-        lanes,
-        arithmetic,
-        task.epilogue,
-        task.bias is not None,
-        per_tile,
-        min(together, per_tile),
-        tile,
-        task.x_batch,
-        task.w_batch,
-        task.groups,
-        by_blocks,
-        task.multipliers is not None,
-        packing,
-        0 if task.grouped is None else task.grouped.size // arithmetic.group,
-        AT_ONCE if multiplies_halves(state.features) else 1,
-        multiplies_halves(state.features) and together > 1,
+        layer=replace(task.layer, window=window),
+        has_bias=task.bias is not None,
+        channels=channels,
+        lanes=lanes,
+        per_tile=per_tile,
+        together=min(together, per_tile),
+        tile=tile,
+        by_blocks=by_blocks,
+        scaled=task.multipliers is not None,
+        packing=packing,
+        grouped=0 if task.grouped is None else task.grouped.size // arithmetic.group,
+        at_once=AT_ONCE if machine.halves else 1,
+        fixed=machine.halves and together > 1,
     )
     scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
     scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
     given = [*narrow_bias(task.bias, packing.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
-    y = state.allocate_result(result)
     line = window.width * window.channels
-    source = state.view(x, (prod(memref_shape(x)) // line, line))
-    target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
-    state.call(kernel, [source, packed, *scales, *buffers, target], kernel.items)
-    state.replace(result, y)
+    source = (x, (prod(memref_shape(x)) // line, line))
+    shape = (window.batch * window.output[0], window.output[1], task.outputs)
+    call_on(state, task, kernel, kernel.items, source, [packed, *scales, *buffers], shape)
 
 
-def _by_blocks(task: Task, window: Window, per_tile: int, blocks: int) -> bool:
+def _by_blocks(task: Task[Arithmetic], window: Window, per_tile: int, blocks: int) -> bool:
     """Whether all outputs of a block are computed before the next block, because that reads less from far memory.
 
     What does not stay near is read again: the weights for each tile, or the data for each block.
     """
-    if isinstance(task.weights, SSAValue) or task.groups > 1 or task.multipliers is not None:
+    if not task.is_plain or isinstance(task.weights, SSAValue):
         return False
     size = dtype_of(task.arithmetic.element).itemsize
     weights, data = task.weights.size * size, window.batch * window.height * window.width * window.channels * size
@@ -463,55 +368,49 @@ def _by_blocks(task: Task, window: Window, per_tile: int, blocks: int) -> bool:
     return instead < again
 
 
-def joined(task: Task, window: Window, together: int, *, small: bool = False) -> Tile | None:
+def joined(task: Task[Arithmetic], window: Window, together: int, *, small: bool = False) -> Tile | None:
     """The tile of a convolution whose neighbouring taps fill steps together; None if each tap fills its own.
 
     With 3 channels and steps of 4, a row of 7 taps takes 6 steps of its 21 numbers instead of 7 with a zero each, and
     the tile's rows are those of the image. The last step may read beyond the row, where its weights are 0.
     """
     group = task.arithmetic.group
-    constant = not isinstance(task.weights, SSAValue) and task.groups == 1 and task.multipliers is None
-    if not constant or window.channels % group == 0 or window.extent[1] == 1 or window.dilations[1] > 1:
+    if not task.is_plain or window.channels % group == 0 or window.extent[1] == 1 or window.dilations[1] > 1:
         return None
     slack = -window.extent[1] * window.channels % group
     element, outside = task.arithmetic.element, task.arithmetic.outside
     return choose_tile(window, window.channels, element, together, outside, slack, small=small)
 
 
-def _lanes(state: MainLowering, task: Task, window: Window) -> int:
+def _lanes(task: Task[Arithmetic], window: Window, machine: Capabilities) -> int:
     """The output channels of a block.
 
     On processors without vectors, where a row has one output, no other shares the weights of a block: as many channels
     as there are registers for sums share the data instead.
     """
-    features, outputs, packed = state.features, task.outputs // task.groups, isinstance(task.weights, SSAValue)
-    widest = widest_block(features, task.arithmetic.group)
+    outputs, packed = task.outputs // task.groups, isinstance(task.weights, SSAValue)
+    widest = machine.block(task.arithmetic.group)
     widest = min(16, widest) if packed else widest
-    if state.small:
-        widest = min(widest, most_lanes_without_spills(features))
+    if machine.small:
+        widest = min(widest, machine.small_lanes)
     lanes = choose_lanes(outputs, widest)
-    if packed or has_vectors(features) or window.output[1] > 1:
+    if packed or machine.vectors or window.output[1] > 1:
         return lanes
-    return next((n for n in (8, 4) if n <= bits_of_sums(features) // 32 and outputs % n == 0), lanes)
+    return next((n for n in (8, 4) if n <= machine.sum_bits // 32 and outputs % n == 0), lanes)
 
 
-def _over_a_zero(state: MainLowering, task: Task) -> Task:
+def _over_a_zero(state: MainLowering, task: Task[Arithmetic]) -> Task[Arithmetic]:
     """Replaces a contraction over zero channels by a contraction over one channel of zeros: both yield the bias."""
     window = replace(task.window, channels=1)
-    dtype = dtype_of(_element(task.x))
+    dtype = dtype_of(task.element)
     x = state.constant(np.zeros((window.batch, window.height, window.width, 1), dtype))
     weights = np.zeros((task.outputs, *window.extent, 1), dtype)
     return replace(task, window=window, x=x, weights=weights, x_batch=None, w_batch=None, groups=1)
 
 
-def _element(buffer: SSAValue) -> Attribute:
-    assert is_memref(buffer.type)
-    return buffer.type.element_type
-
-
-def outputs_together(width: int, lanes: int, sums: Attribute, features: frozenset[str]) -> int:
+def outputs_together(width: int, lanes: int, sums: Attribute, machine: Capabilities) -> int:
     """The outputs of a row of `width` to compute at a time: as many as registers hold, divided evenly."""
-    most = max(1, min(bits_of_sums(features) // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
+    most = max(1, min(machine.sum_bits // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
     return max(1, -(-width // -(-width // most))) if width else 1
 
 

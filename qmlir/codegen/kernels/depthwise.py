@@ -17,36 +17,27 @@ The totals of a row go through memory, so that the loop of sums keeps accumulato
 `finish` its parameters.
 
 An arithmetic may multiply a `group` of two taps in one step: the taps of two neighbouring rows. The ring then consists
-of bands, each of which holds two rows, interleaved: the two elements of a channel and a column are neighbours.
+of row groups, each of which holds two rows, interleaved: the two elements of a channel and a column are neighbours.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects.builtin import AnyFloat, MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel, element_bytes
-from qmlir.codegen.features import has_vectors, most_lanes_without_spills
-from qmlir.codegen.kernel import (
-    SCRATCH_LIMIT,
-    SMALL_SCRATCH,
-    Array,
-    Epilogue,
-    Finished,
-    FinishedKernel,
-    MainLowering,
-    TapArithmetic,
-)
-from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
-from qmlir.codegen.kernels.bits import PLAIN, constant_weights
+from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, element_bytes
+from qmlir.codegen.kernels.interfaces import Epilogue, Finished, TapArithmetic
+from qmlir.codegen.kernels.packed_weights import constant_weights
 from qmlir.codegen.kernels.packing import FilledRun, Window, narrow_bias
+from qmlir.codegen.kernels.row_groups import PreparedRows, RowGroups, covering
+from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.leads import least_lead
+from qmlir.codegen.lowering import SCRATCH_LIMIT, SMALL_SCRATCH, MainLowering
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import is_integer
-from qmlir.numerics.levels import Levels
 
 LANES = (16, 8, 4)
 """Channels of a vector. With 16 i32 sums a vector fills a register of AVX-512, and two registers of AVX2."""
@@ -89,7 +80,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Sizes(Numbers):
     """The sizes of one depthwise convolution, and the strips and rows that one call computes.
 
     height, width, channels   the size of an image of x, [N, H, W, C]
@@ -97,8 +88,8 @@ class Sizes:
     rows, columns, outputs    the size of an image of y, [N, OH, OW, O]
     strip                     the outputs of a strip's row
     chunks                    strips beside each other in the channels
-    bands                     the bands of an image
-    slot                      elements of a band in the ring
+    row_groups                the row groups of an image
+    slot                      elements of a row group in the ring
     outside                   the number in the ring at positions outside the image
     strips, end_strip         the first strip, and the one behind the last
     lines, end_line           the first output row of all images, and the one behind the last
@@ -113,18 +104,13 @@ class Sizes:
     outputs: Value
     strip: Value
     chunks: Value
-    bands: Value
+    row_groups: Value
     slot: Value
     outside: Value
     strips: Value
     end_strip: Value
     lines: Value
     end_line: Value
-
-    @property
-    def numbers(self) -> Sequence[Value]:
-        """All numbers, in the order of the fields."""
-        return [getattr(self, field.name) for field in fields(self)]
 
 
 @dataclass(frozen=True)
@@ -144,7 +130,7 @@ class _Place:
 class DepthwiseStrips(Finished, Microkernel):
     """Strips of a depthwise convolution whose sizes are arguments, `Sizes`.
 
-    Buffers: the ring [bands of a window, slot], totals [strip's outputs, lanes], and those of `Depthwise`.
+    Buffers: the ring [row groups of a window, slot], totals [strip's outputs, lanes], and those of `Depthwise`.
 
     columns   the extent, stride, dilation and origin of the window's columns
     leaves    whether some row of a window lies outside the image
@@ -155,7 +141,7 @@ class DepthwiseStrips(Finished, Microkernel):
     """
 
     name: str
-    bands: Bands
+    row_groups: RowGroups
     columns: tuple[int, int, int, int]
     leaves: bool
     padded: bool
@@ -169,32 +155,32 @@ class DepthwiseStrips(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        return ["ring", "totals", *self.buffers, *(field.name for field in fields(Sizes))]
+        return ["ring", "totals", *self.buffers, *Sizes.names()]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         ring, totals, *others = buffers
         _, _, bias, parameters, y = self.roles(others)
-        sizes, bands, lanes = Sizes(*numbers), self.bands, self.lanes
+        sizes, row_groups, lanes = Sizes(*numbers), self.row_groups, self.lanes
 
         def line_of(strip: Value, line: Value, carried: list[Value]) -> Sequence[Value]:
             image, row = line // sizes.rows, line % sizes.rows
             channel = (strip % sizes.chunks * self.channels).minimum(sizes.outputs - self.channels)
             column = (strip // sizes.chunks * sizes.strip).minimum(sizes.columns - sizes.strip)
             place = _Place(image, row, column, channel)
-            first = bands.first(row)
-            # Bands of all images, in the order of the rows: `at` is the number of this row's first band.
-            at = image * sizes.bands + first
-            with code.loop(carried[0].maximum(at), at + bands.count, name="band") as band:
-                self._prepare(code, others[0], ring, band % bands.count, band - at + first, place, sizes)
+            first = row_groups.first(row)
+            # Row groups of all images, in the order of the rows: `at` is the number of this row's first row group.
+            at = image * sizes.row_groups + first
+            with code.loop(carried[0].maximum(at), at + row_groups.count, name="band") as row_group:
+                self._prepare(code, others[0], ring, row_group % row_groups.count, row_group - at + first, place, sizes)
             with covering(code, code.index(self.channels), lanes or 1, "channel") as c:
                 start = self.arithmetic.start(code, bias, channel + c, lanes)
-                self._sum(code, ring, others[1], start, at % bands.count, place, c, totals, sizes)
+                self._sum(code, ring, others[1], start, at % row_groups.count, place, c, totals, sizes)
                 own = [p.load(channel + c, lanes=lanes) for p in parameters]
                 to = (line * sizes.columns + column) * sizes.outputs + (channel + c)
                 with code.loop(0, sizes.strip, name="output") as output:
                     result = self.epilogue.finish(totals.load(output * (lanes or 1), lanes=lanes), own)
                     y.store(result, to + output * sizes.outputs)
-            return [at + bands.count]
+            return [at + row_groups.count]
 
         with code.loop(sizes.strips, sizes.end_strip, name="strip") as strip:
             code.fold(sizes.lines, sizes.end_line, [code.index(0)], partial(line_of, strip), "line")
@@ -213,21 +199,21 @@ class DepthwiseStrips(Finished, Microkernel):
     ) -> None:
         """Writes the sums of a row of outputs to `totals`, for the strip's channels from c on.
 
-        `slot` is the place in the ring of the first band that the row reads.
+        `slot` is the place in the ring of the first row group that the row reads.
         """
-        bands, arithmetic, lanes = self.bands, self.arithmetic, self.lanes
+        row_groups, arithmetic, lanes = self.row_groups, self.arithmetic, self.lanes
         extent, stride, dilation, _ = self.columns
-        wide = None if lanes is None else lanes * bands.group
-        phase = bands.phase(at.row) * bands.count
-        column, tap = self.channels * bands.group, sizes.outputs * bands.group  # elements of each
-        weights = phase * extent * tap + (at.channel + c) * bands.group
+        wide = None if lanes is None else lanes * row_groups.group
+        phase = row_groups.phase(at.row) * row_groups.count
+        column, tap = self.channels * row_groups.group, sizes.outputs * row_groups.group  # elements of each
+        weights = phase * extent * tap + (at.channel + c) * row_groups.group
         with covering(code, sizes.strip, self.block, "output") as output:
-            data = output * stride * column + c * bands.group
+            data = output * stride * column + c * row_groups.group
 
-            def over_bands(b: Value, sums: list[Value]) -> Sequence[Value]:
+            def over_groups(b: Value, sums: list[Value]) -> Sequence[Value]:
                 place = slot + b
-                if bands.count > 1:
-                    place = (place >= bands.count).choose(place - bands.count, place)
+                if row_groups.count > 1:
+                    place = (place >= row_groups.count).choose(place - row_groups.count, place)
                 left = place * sizes.slot + data
 
                 def over_columns(j: Value, sums: list[Value]) -> Sequence[Value]:
@@ -241,13 +227,15 @@ class DepthwiseStrips(Finished, Microkernel):
 
                 return code.fold(0, extent, sums, over_columns, "kw")
 
-            for p, total in enumerate(code.fold(0, bands.count, [start] * self.block, over_bands, "kh")):
+            for p, total in enumerate(code.fold(0, row_groups.count, [start] * self.block, over_groups, "kh")):
                 totals.store(total, (output + p) * (lanes or 1))
 
-    def _prepare(self, code: Code, x: Buffer, ring: Buffer, slot: Value, band: Value, at: _Place, sizes: Sizes) -> None:
-        """Writes a band of the image to a slot of the ring."""
+    def _prepare(
+        self, code: Code, x: Buffer, ring: Buffer, slot: Value, row_group: Value, at: _Place, sizes: Sizes
+    ) -> None:
+        """Writes a row group of the image to a slot of the ring."""
         _, stride, _, origin = self.columns
-        size, group = self.channels * self.bands.group, self.bands.group
+        size, group = self.channels * self.row_groups.group, self.row_groups.group
         columns = sizes.slot // size
         to = slot * sizes.slot
         left = at.column * stride - origin  # the input column of the ring's column 0
@@ -255,7 +243,7 @@ class DepthwiseStrips(Finished, Microkernel):
         if self.padded:
             low = (0 - left).maximum(0).minimum(columns)
             high = (sizes.width - left).minimum(columns).maximum(0)
-        rows, inside = self.bands.rows(band), list[Value]()
+        rows, inside = self.row_groups.rows(row_group), list[Value]()
         if self.leaves:
             inside = [row.below(sizes.height) for row in rows]
             rows = [within.choose(row, code.index(0)) for within, row in zip(inside, rows, strict=True)]
@@ -266,7 +254,7 @@ class DepthwiseStrips(Finished, Microkernel):
             code.call(FilledRun(), [ring], [to + high * size, (columns - high) * size, sizes.outside])
         column = (left + low) * sizes.channels + (at.channel if self.dense else code.index(0))
         lines = [(at.image * sizes.height + row) * sizes.width * sizes.channels + column for row in rows]
-        function = PreparedBand(self.arithmetic.prepared, self.lanes, self.dense, bool(inside) and group == 2)
+        function = PreparedRows(self.arithmetic.prepared, self.lanes, self.dense, bool(inside) and group == 2)
         ones = [within.choose(code.index(1), code.index(0)) for within in inside]
         numbers = [
             to + low * size,
@@ -281,10 +269,10 @@ class DepthwiseStrips(Finished, Microkernel):
 
 
 @dataclass(frozen=True)
-class Depthwise(FinishedKernel):
+class Depthwise(LayerKernel[TapArithmetic]):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw} x[…, o div m] · w[kh, kw, o]).
 
-    Here m is the channel multiplier. Buffers: x [N·H, W, C], w [phases · bands, KW, O · group], the bias [O] if
+    Here m is the channel multiplier. Buffers: x [N·H, W, C], w [phases · row groups, KW, O · group], the bias [O] if
     `has_bias`, the epilogue's parameters [O] each, y [N·OH, OW, O].
 
     lanes   the channels of a vector, at most those of a strip; None for code without vectors
@@ -292,35 +280,29 @@ class Depthwise(FinishedKernel):
             result can be written over the rows above
     """
 
-    name: str
-    window: Window
-    outputs: int
     strip: Strip
     lanes: int | None
-    arithmetic: TapArithmetic
-    epilogue: Epilogue
-    has_bias: bool
     by_row: bool = False
 
     @property
-    def bands(self) -> Bands:
-        """The bands of the window's rows."""
-        return Bands.of(self.window, self.arithmetic.group)
+    def row_groups(self) -> RowGroups:
+        """The row groups of the window's rows."""
+        return RowGroups.of(self.layer.window, self.layer.arithmetic.group)
 
     @property
     def chunks(self) -> int:
         """The number of strips beside each other in the channels."""
-        return -(-self.outputs // self.strip.channels)
+        return -(-self.layer.outputs // self.strip.channels)
 
     @property
     def strips(self) -> int:
         """The number of strips of an image."""
-        return -(-self.window.output[1] // self.strip.outputs) * self.chunks
+        return -(-self.layer.window.output[1] // self.strip.outputs) * self.chunks
 
     @property
     def lines(self) -> int:
         """The output rows of all images."""
-        return self.window.batch * self.window.output[0]
+        return self.layer.window.batch * self.layer.window.output[0]
 
     @property
     def by_lines(self) -> bool:
@@ -338,53 +320,53 @@ class Depthwise(FinishedKernel):
     @property
     def inner(self) -> DepthwiseStrips:
         """The function that computes items."""
-        window, bands = self.window, self.bands
+        window, row_groups = self.layer.window, self.row_groups
         return DepthwiseStrips(
             f"{self.name}_strips",
-            bands,
+            row_groups,
             (window.extent[1], window.strides[1], window.dilations[1], window.origin[1]),
-            bands.leave(window.output[0], window.height),
+            row_groups.leave(window.output[0], window.height),
             window.padded_columns,
-            self.outputs == window.channels,
+            self.layer.outputs == window.channels,
             self.strip.channels,
             min(BLOCK, self.strip.outputs),
             self.lanes,
-            self.arithmetic.prepared,
+            self.layer.arithmetic.prepared,
             self.epilogue,
             self.has_bias,
         )
 
     def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
-        """A row reads the bands that the row above has left, if they stay in the ring; otherwise all of its bands."""
+        """A row reads the groups that the row above has left, if they stay in the ring; otherwise all of its own."""
         if self.strips > 1 and not self.by_row:
             return {}
-        window, bands, kept = self.window, self.bands, self.strips == 1
+        window, row_groups, kept = self.layer.window, self.row_groups, self.strips == 1
         rows, read, written = window.output[0], list[int](), list[int]()
         for line in range(self.lines):
             image, row = divmod(line, rows)
-            top = bands.top(row, prepared=bands.end(row - 1) if kept and row else 0)
+            top = row_groups.top(row, prepared=row_groups.end(row - 1) if kept and row else 0)
             first = (image * window.height + max(0, top)) * window.width * window.channels
             read.append(first * element_bytes(types[0]))
-            written.append((line + 1) * window.output[1] * self.outputs * element_bytes(types[-1]))
+            written.append((line + 1) * window.output[1] * self.layer.outputs * element_bytes(types[-1]))
         return {0: least_lead(written, read, buffered=kept)}
 
     def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
-        """Steps are output rows. The first row of a call prepares all of its bands anew."""
-        window = self.window
+        """Steps are output rows. The first row of a call prepares all of its row groups anew."""
+        window = self.layer.window
         if not self.by_lines or window.batch > 1:
             return None
-        row = window.output[1] * self.outputs * element_bytes(types[-1])
-        origin, extent = self.bands.reach()
+        row = window.output[1] * self.layer.outputs * element_bytes(types[-1])
+        origin, extent = self.row_groups.reach()
         read = window.width * window.channels * element_bytes(types[0])
         return Stripes(1, row, {0: Reads(read, window.strides[0], origin, extent)})
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        window, strip, bands = self.window, self.strip, self.bands
-        slot = strip.columns(window) * strip.channels * bands.group
-        ring = code.scratch((bands.count, slot), self.arithmetic.element, "ring")
-        totals = code.scratch((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
-        shape = (window.height, window.width, window.channels, window.batch, *window.output, self.outputs)
-        rest = (strip.outputs, self.chunks, bands.per_image(window.output[0]), slot, self.arithmetic.outside)
+        window, strip, row_groups = self.layer.window, self.strip, self.row_groups
+        slot = strip.columns(window) * strip.channels * row_groups.group
+        ring = code.scratch((row_groups.count, slot), self.layer.arithmetic.element, "ring")
+        totals = code.scratch((strip.outputs, self.lanes or 1), self.layer.arithmetic.sums, "totals")
+        shape = (window.height, window.width, window.channels, window.batch, *window.output, self.layer.outputs)
+        rest = (strip.outputs, self.chunks, row_groups.per_image(window.output[0]), slot, self.layer.arithmetic.outside)
         if self.by_row and self.strips > 1:
             with code.loop(begin, end, name="line") as line, code.loop(0, self.strips, name="strip") as strip:
                 sizes = Sizes(*map(code.index, (*shape, *rest, strip, strip + 1, line, line + 1)))
@@ -398,27 +380,6 @@ class Depthwise(FinishedKernel):
 
 # ---------------------------------------------------------------------------------------------------------------
 # The call
-
-
-@dataclass(frozen=True)
-class DepthwiseTask:
-    """A depthwise convolution to lower: its geometry and arithmetic (see `Depthwise`), and its data.
-
-    weights            [KH, KW, O], an array, or a buffer if the arithmetic takes one tap at a time
-    bias, parameters   one entry for each output channel; the bias may be a buffer
-    levels             which integers the weights are; those of fewer than 8 bits are packed (bits.py)
-    """
-
-    name: str
-    window: Window
-    outputs: int
-    arithmetic: TapArithmetic
-    epilogue: Epilogue
-    x: SSAValue
-    weights: Array | SSAValue
-    bias: Array | SSAValue | None = None
-    parameters: Sequence[Array] = ()
-    levels: Levels = PLAIN
 
 
 def _choose_lanes(outputs: int, most: int) -> int | None:
@@ -435,8 +396,8 @@ def _bytes(element: Attribute) -> int:
 def _stack(window: Window, strip: Strip, lanes: int, arithmetic: TapArithmetic) -> int:
     """The bytes of scratch memory that the kernel takes for strips of a size."""
     columns, totals = strip.columns(window), strip.outputs * lanes * _bytes(arithmetic.sums)
-    bands = Bands.of(window, arithmetic.group)
-    return bands.count * bands.group * columns * strip.channels * _bytes(arithmetic.element) + totals
+    row_groups = RowGroups.of(window, arithmetic.group)
+    return row_groups.count * row_groups.group * columns * strip.channels * _bytes(arithmetic.element) + totals
 
 
 def _choose_strip(window: Window, outputs: int, lanes: int, arithmetic: TapArithmetic, limit: int) -> Strip | None:
@@ -455,35 +416,32 @@ def _choose_strip(window: Window, outputs: int, lanes: int, arithmetic: TapArith
     return Strip(-(-width // -(-width // most)), chunk) if most > 0 else None
 
 
-def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, result: SSAValue) -> None:
-    """Calls a depthwise kernel for the tensor `result` of `op`.
+def lower_depthwise(state: MainLowering, task: Task[TapArithmetic]) -> None:
+    """Calls a depthwise kernel.
 
     Raises:
         UnsupportedError: The input of one output does not fit scratch memory, even for the smallest chunk of channels.
     """
-    window, arithmetic = task.window, task.arithmetic
+    window, arithmetic, machine = task.window, task.arithmetic, state.machine
     outputs = task.outputs
-    most = most_lanes_without_spills(state.features) if state.small else LANES[0]
-    lanes, strip = _choose_lanes(outputs, most) if has_vectors(state.features) else None, None
+    most = machine.small_lanes if machine.small else LANES[0]
+    lanes, strip = _choose_lanes(outputs, most) if machine.vectors else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
-    limits = (SMALL_SCRATCH, RING) if state.small else (RING,)
+    limits = (SMALL_SCRATCH, RING) if machine.small else (RING,)
     for lanes, limit in (*((lanes, n) for n in limits), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):
         strip = _choose_strip(window, outputs, lanes or 1, arithmetic, limit)
         if strip is not None:
             break
     else:
         size = _stack(window, Strip(1, lanes or 1), lanes or 1, arithmetic)
-        state.refuse(op, f"needs the input of one output within {SCRATCH_LIMIT} bytes", got=f"{size}")
-    kernel = Depthwise(
-        task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None, state.small
-    )
+        assert state.at is not None
+        state.refuse(state.at, f"needs the input of one output within {SCRATCH_LIMIT} bytes", got=f"{size}")
+    kernel = Depthwise(task.layer, task.bias is not None, strip, lanes, machine.small)
     weights = task.weights
     if not isinstance(weights, SSAValue):
-        weights = constant_weights(state, kernel.bands.pack(weights), task.levels)
+        weights = constant_weights(state, kernel.row_groups.pack(weights), task.levels)
     given = [weights, *narrow_bias(task.bias, task.levels.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
-    y = state.allocate_result(result)
-    x = state.view(task.x, (window.batch * window.height, window.width, window.channels))
-    target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
-    state.call(kernel, [x, *buffers, target], kernel.items)
-    state.replace(result, y)
+    source = (task.x, (window.batch * window.height, window.width, window.channels))
+    shape = (window.batch * window.output[0], window.output[1], task.outputs)
+    call_on(state, task, kernel, kernel.items, source, buffers, shape)

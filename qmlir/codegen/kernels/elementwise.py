@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code, element_bytes
-from qmlir.codegen.kernel import Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.lowering import Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import INDEX, Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.stripes import Reads, Stripes

@@ -11,8 +11,8 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.features import widest_block
-from qmlir.codegen.kernel import SCRATCH_LIMIT, SMALL_SCRATCH, Arithmetic, Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.kernels.interfaces import Arithmetic
+from qmlir.codegen.lowering import SCRATCH_LIMIT, SMALL_SCRATCH, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
@@ -409,7 +409,7 @@ def pack_columns(
     *batch, rows, columns = memref_shape(x)
     if transposed:
         rows, columns = columns, rows
-    widest = min(16, widest_block(state.features, arithmetic.group))
+    widest = min(16, state.machine.block(arithmetic.group))
     kernel = PackColumns(name, columns, choose_lanes(columns, widest), arithmetic, transposed)
     count = prod(batch)
     steps = -(-rows // arithmetic.group)

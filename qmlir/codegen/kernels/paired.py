@@ -12,20 +12,23 @@ On Zen 3 the products alone are 1.2 times as fast as those of i16, and a layer w
 1.10 to 1.15 times as fast: the shuffles take 6 to 10 %.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Epilogue, FinishedKernel, MainLowering
-from qmlir.codegen.kernels.contraction import MOST_TOGETHER, Task, left_over, outputs_together
+from qmlir.codegen.kernels.contraction import MOST_TOGETHER, left_over, outputs_together
+from qmlir.codegen.kernels.interfaces import Arithmetic
 from qmlir.codegen.kernels.packing import pack_weights, pad_channels
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
+from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock
+from qmlir.codegen.lowering import SCRATCH_LIMIT, MainLowering
 from qmlir.codegen.value import INDEX, Value
 
 LANES = 16
@@ -74,7 +77,7 @@ class ReorderedPixels(Microkernel):
 
 
 @dataclass(frozen=True)
-class PairedProduct(FinishedKernel):
+class PairedProduct(LayerKernel[Arithmetic]):
     """y[p, o] = finish(start[o] + Σ_c (x[p, c] + 128) · w[o, c]) for the pixels p of an image.
 
     Buffers: x [pixels, C], order [blocks, C] and extra (see `Pairing`), table [blocks, 2], w [steps · lanes · 4], the
@@ -88,21 +91,24 @@ class PairedProduct(FinishedKernel):
 
     DATA: ClassVar[Sequence[str]] = ("x", "order", "extra", "table", "w")
 
-    name: str
-    pixels: int
-    channels: int
-    outputs: int
     extras: int
-    arithmetic: Arithmetic
-    epilogue: Epilogue
     per_tile: int
     together: int
-    has_bias: bool = True
+
+    @property
+    def pixels(self) -> int:
+        """The pixels of all images."""
+        return self.layer.window.width
+
+    @property
+    def channels(self) -> int:
+        """The input channels."""
+        return self.layer.window.channels
 
     @property
     def blocks(self) -> int:
         """The number of blocks of output channels."""
-        return -(-self.outputs // LANES)
+        return -(-self.layer.outputs // LANES)
 
     @property
     def items(self) -> int:
@@ -113,16 +119,16 @@ class PairedProduct(FinishedKernel):
     def inner(self) -> TileTimesBlock:
         """The function that computes a tile's outputs for a block."""
         return TileTimesBlock(
-            f"{self.name.split('_')[0]}_tile_times_block",
-            LANES,
-            self.arithmetic.prepared,
-            self.epilogue,
-            self.has_bias,
-            self.together,
-            left_over(self.pixels, self.per_tile, self.together),
+            name=f"{self.name.split('_')[0]}_tile_times_block",
+            lanes=LANES,
+            arithmetic=self.layer.arithmetic.prepared,
+            epilogue=self.epilogue,
+            has_bias=self.has_bias,
+            together=self.together,
+            rest=left_over(self.pixels, self.per_tile, self.together),
             rows=False,
             runs=False,
-            partial=self.outputs % LANES != 0,
+            partial=self.layer.outputs % LANES != 0,
         )
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -140,7 +146,7 @@ class PairedProduct(FinishedKernel):
         places = [first * self.channels, block * self.channels, before]
         sizes = [count, code.index(self.channels), extras, code.index(row)]
         code.call(ReorderedPixels(), [x, order, extra, work], [*places, *sizes])
-        group = self.arithmetic.group
+        group = self.layer.arithmetic.group
         job = Job(
             x_at=zero,
             rows=one,
@@ -150,10 +156,10 @@ class PairedProduct(FinishedKernel):
             steps=(extras + self.channels) // group,
             w_at=(block * self.channels + before) // group,
             block=block,
-            y_at=first * self.outputs + block * LANES,
-            apart=code.index(self.outputs),
+            y_at=first * self.layer.outputs + block * LANES,
+            apart=code.index(self.layer.outputs),
             outputs=count,
-            valid=(self.outputs - block * LANES).minimum(LANES),
+            valid=(self.layer.outputs - block * LANES).minimum(LANES),
             ahead=zero,
             pace=zero,
             strides=[code.index(i * row) for i in range(1, max(self.together, 2), 2)],
@@ -161,14 +167,24 @@ class PairedProduct(FinishedKernel):
         code.call(self.inner, [work, *others], job.numbers)
 
 
-def pairing_for(task: Task) -> Pairing | None:
+_PAIRINGS: MutableMapping[Task[Arithmetic], Pairing | None] = WeakKeyDictionary()
+"""The pairings of tasks: a candidate that suits a task computes it, too."""
+
+
+def pairing_for(task: Task[Arithmetic]) -> Pairing | None:
     """The pairing of the channels of a task's weights, or None if the kernel does not suit the task.
 
     The kernel suits products of i8 by constants over a whole number of groups of channels, of which few appear twice.
     The pixels that are computed together fit scratch memory.
     """
+    if task not in _PAIRINGS:
+        _PAIRINGS[task] = _pairing_for(task)
+    return _PAIRINGS[task]
+
+
+def _pairing_for(task: Task[Arithmetic]) -> Pairing | None:
     weights = task.weights
-    if isinstance(weights, SSAValue) or task.groups != 1 or not task.window.is_pointwise:
+    if not task.is_plain or isinstance(weights, SSAValue) or not task.window.is_pointwise:
         return None
     channels = weights.shape[3]
     if not LEAST_CHANNELS <= channels <= SCRATCH_LIMIT // MOST_TOGETHER or channels % GROUP or 0 in weights.shape:
@@ -179,32 +195,21 @@ def pairing_for(task: Task) -> Pairing | None:
     return pairing if fits and sum(counts) * MOST_EXTRA <= pairing.order.size else None
 
 
-def lower_paired(state: MainLowering, task: Task, pairing: Pairing, result: SSAValue) -> None:
-    """Calls a kernel for the tensor `result`; the task has a bias."""
+def lower_paired(state: MainLowering, task: Task[Arithmetic], pairing: Pairing) -> None:
+    """Calls a kernel; the task has a bias."""
     assert isinstance(task.bias, np.ndarray)
-    pixels, channels = task.window.flattened().width, pairing.order.shape[1]
+    layer = replace(task.layer, window=task.window.flattened())
+    pixels, channels = layer.window.width, layer.window.channels
     counts = np.array([len(own) for own in pairing.extra], np.int32)
     extras = int(counts.max())
-    together = outputs_together(pixels, LANES, task.arithmetic.sums, state.features)
+    together = outputs_together(pixels, LANES, task.arithmetic.sums, state.machine)
     tiles = -(-pixels * (channels + extras) // WORK)
     per_tile = min(pixels, -(-pixels // (tiles * together)) * together)
-    kernel = PairedProduct(
-        task.name,
-        pixels,
-        channels,
-        task.outputs,
-        extras,
-        task.arithmetic,
-        task.epilogue,
-        per_tile,
-        min(together, per_tile),
-    )
+    kernel = PairedProduct(layer, True, extras, per_tile, min(together, per_tile))
     packed = [pack_weights(own[:, None, None, :], LANES, task.arithmetic.group) for own in pairing.weights]
     extra = np.concatenate([*pairing.extra, np.zeros(1, np.int32)])  # a buffer has at least one element
     table = np.stack([counts, np.cumsum(counts, dtype=np.int32) - counts], 1)
     constants = [state.constant(array) for array in (pairing.order, extra, table, np.concatenate(packed))]
     parameters = [state.constant(pad_channels(array, LANES)) for array in (task.bias, *task.parameters)]
-    y = state.allocate_result(result)
-    source, target = state.view(task.x, (pixels, channels)), state.view(y, (pixels, task.outputs))
-    state.call(kernel, [source, *constants, *parameters, target], kernel.items)
-    state.replace(result, y)
+    source = (task.x, (pixels, channels))
+    call_on(state, task, kernel, kernel.items, source, [*constants, *parameters], (pixels, task.outputs))

@@ -20,7 +20,7 @@ from functools import reduce
 
 import numpy as np
 
-from qmlir.codegen.kernel import Array
+from qmlir.codegen.lowering import Array
 
 GROUP = 16
 """Channels that one instruction permutes."""

@@ -23,19 +23,19 @@ parameters are packed in that order, and narrowing four registers to one puts th
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.features import quad_bytes
-from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, QuadArithmetic, memref_shape
-from qmlir.codegen.kernels.bits import constant_weights
-from qmlir.codegen.kernels.depthwise import DepthwiseTask
+from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers
+from qmlir.codegen.kernels.interfaces import Epilogue, Finished, QuadArithmetic, TapArithmetic
+from qmlir.codegen.kernels.packed_weights import constant_weights
 from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.kernels.task import LayerKernel, Task
+from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 
@@ -103,7 +103,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Numbers):
     """What one call of `SlidingRow` computes; places and distances are numbers of elements.
 
     x_at             the first element of the image and of the block of channels
@@ -153,7 +153,7 @@ class SlidingRow(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        return [*self.buffers, *(field.name for field in fields(Job))]
+        return [*self.buffers, *Job.names()]
 
     @property
     def groups(self) -> int:
@@ -272,7 +272,7 @@ class Phases:
 
 
 @dataclass(frozen=True)
-class SlidingDepthwise(FinishedKernel):
+class SlidingDepthwise(LayerKernel[QuadArithmetic]):
     """y[n, oh, ow, c] = finish(start[c] + Σ_{kh,kw} x[n, …, c] · w[kh, kw, c]).
 
     Buffers: x [N·H·W·C]; then, with the channels of each block in the order of `order`, w [phases, blocks, KW, groups
@@ -282,33 +282,28 @@ class SlidingDepthwise(FinishedKernel):
     The last block ends with the channels: it computes some of the block before again, if they are no multiple.
     """
 
-    name: str
-    window: Window
     lanes: int
-    arithmetic: QuadArithmetic
-    epilogue: Epilogue
-    has_bias: bool = True
 
     @property
     def begins(self) -> Sequence[int]:
         """The first channel of each block."""
-        last = self.window.channels - self.lanes
-        return [min(first, last) for first in range(0, self.window.channels, self.lanes)]
+        last = self.layer.window.channels - self.lanes
+        return [min(first, last) for first in range(0, self.layer.window.channels, self.lanes)]
 
     @property
     def items(self) -> int:
         """The number of iterations of the parallel loop: output rows times blocks."""
-        return self.window.batch * self.window.output[0] * len(self.begins)
+        return self.layer.window.batch * self.layer.window.output[0] * len(self.begins)
 
     @property
     def inner(self) -> SlidingRow:
         """The function that computes a row of outputs."""
-        window, name = self.window, f"{self.name.split('_')[0]}_sliding_row"
-        columns, arithmetic = Columns.of(window), self.arithmetic.prepared
+        window, name = self.layer.window, f"{self.name.split('_')[0]}_sliding_row"
+        columns, arithmetic = Columns.of(window), self.layer.arithmetic.prepared
         return SlidingRow(name, window.extent[0], columns, self.lanes, arithmetic, self.epilogue, self.has_bias)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        window, blocks, inner, phases = self.window, len(self.begins), self.inner, Phases.of(self.window)
+        window, blocks, inner, phases = self.layer.window, len(self.begins), self.inner, Phases.of(self.layer.window)
         (rows, columns), channels = window.output, window.channels
         line, block_weights = window.width * channels, window.extent[1] * inner.groups * PARTS * self.lanes
         with code.loop(begin, end, name="item") as item:
@@ -323,7 +318,7 @@ class SlidingDepthwise(FinishedKernel):
                 dilation=code.index(window.dilations[0]),
                 line=code.index(line),
                 column=code.index(channels),
-                outside=code.index(self.arithmetic.outside),
+                outside=code.index(self.layer.arithmetic.outside),
                 w_at=number * block_weights,
                 bias_at=number * self.lanes,
                 block=block,
@@ -331,7 +326,7 @@ class SlidingDepthwise(FinishedKernel):
                 apart=code.index(channels),
                 outputs=code.index(columns),
             )
-            code.call(inner, buffers, [getattr(job, field.name) for field in fields(Job)])
+            code.call(inner, buffers, job.numbers)
 
     def pack(self, values: Array) -> Array:
         """Packs numbers for each channel, [C]."""
@@ -346,36 +341,30 @@ class SlidingDepthwise(FinishedKernel):
         return np.ascontiguousarray(blocks).reshape(-1)
 
 
-def suits(task: DepthwiseTask, features: frozenset[str]) -> bool:
-    """Whether the processor sums quads of bytes, and the kernel computes a depthwise convolution of bytes."""
+def why_not(task: Task[TapArithmetic]) -> str:
+    """Why the kernel, on a processor that sums quads of bytes, does not suit a task of bytes; empty if it does."""
     window = task.window
-    dense = task.outputs == window.channels >= LEAST_LANES and not isinstance(task.weights, SSAValue)
-    if not dense or quad_bytes(features) < LEAST_LANES:
-        return False
+    if isinstance(task.weights, SSAValue) or not task.outputs == window.channels >= LEAST_LANES:
+        return f"fewer than {LEAST_LANES} channels, or several outputs of each"
     columns = Columns.of(window)
-    slides = window.dilations[1] == 1 and columns.stride <= columns.extent and columns.windows <= MOST_WINDOWS
-    return slides and columns.suit(window.output[1], window.width)
+    if window.dilations[1] > 1 or columns.stride > columns.extent or columns.windows > MOST_WINDOWS:
+        return "the columns of neighbouring windows do not overlap, or too many do"
+    return "" if columns.suit(window.output[1], window.width) else "rows are too short"
 
 
 def lower_sliding(
-    state: MainLowering,
-    task: DepthwiseTask,
-    arithmetic_of: Callable[[Array], tuple[QuadArithmetic, Array]],
-    result: SSAValue,
+    state: MainLowering, task: Task[TapArithmetic], arithmetic: QuadArithmetic, bias_of: Callable[[Array], Array]
 ) -> None:
-    """Calls a kernel for the tensor `result`.
-
-    `arithmetic_of` returns the arithmetic for weights [C, KH, KW], and the bias that goes with it.
-    """
+    """Calls a kernel in an arithmetic of quads; `bias_of` returns the bias for weights [C, KH, KW]."""
     assert not isinstance(task.weights, SSAValue)
-    window, phases = task.window, Phases.of(task.window)
+    window, phases, result = task.window, Phases.of(task.window), task.result
     weights = [task.weights * phases.inside(row)[:, None, None].astype(np.int8) for row in phases.rows]
-    made = [arithmetic_of(np.moveaxis(w, -1, 0)) for w in weights]
-    lanes = next(n for n in (64, 32, 16) if n <= min(window.channels, quad_bytes(state.features)))
-    kernel = SlidingDepthwise(task.name, window, lanes, made[0][0], task.epilogue)
+    biases = [bias_of(np.moveaxis(w, -1, 0)) for w in weights]
+    lanes = next(n for n in (64, 32, 16) if n <= min(window.channels, state.machine.quads))
+    kernel = SlidingDepthwise(task.layer_in(arithmetic), True, lanes)
     laid_out = np.concatenate([kernel.pack_weights(w) for w in weights])
     packed = constant_weights(state, laid_out, task.levels)
-    constants = [np.concatenate([kernel.pack(bias) for _, bias in made]), *map(kernel.pack, task.parameters)]
+    constants = [np.concatenate([kernel.pack(bias) for bias in biases]), *map(kernel.pack, task.parameters)]
     y = state.allocate_result(result)
     source, target = state.view(task.x, (prod(memref_shape(task.x)),)), state.view(y, (prod(shape_of(result)),))
     state.call(kernel, [source, packed, *map(state.constant, constants), target], kernel.items)

@@ -1,13 +1,13 @@
 """The outputs of a tile for one block of output channels: the function that contraction kernels share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i64
 
-from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
-from qmlir.codegen.kernel import Arithmetic, Epilogue, Finished
-from qmlir.codegen.kernels.bits import Packing
+from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.packed_weights import Packing
 from qmlir.codegen.value import Value
 
 
@@ -17,7 +17,7 @@ def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Numbers):
     """What one call of `TileTimesBlock` computes; places and distances are numbers of elements.
 
     x_at              the first element that output 0 reads
@@ -50,17 +50,20 @@ class Job:
     pace: Value
     strides: Sequence[Value]
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of the single numbers."""
+        return super().names()[:-1]
+
     @staticmethod
     def of(numbers: Sequence[Value]) -> "Job":
         """The job of a call's numbers: those of the single fields, then the strides."""
-        single = len(fields(Job)) - 1
+        single = len(Job.names())
         return Job(*numbers[:single], strides=numbers[single:])
 
     @property
     def numbers(self) -> Sequence[Value]:
-        """All numbers, in the order of the fields."""
-        *single, strides = (getattr(self, field.name) for field in fields(self))
-        return [*single, *strides]
+        return [*super().numbers, *self.strides]
 
     def window(self, output: int) -> Value | int:
         """The distance of an output's window from that of the first of the outputs that are computed together."""
@@ -84,7 +87,7 @@ class TileTimesBlock(Finished, Microkernel):
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     streams    whether each step asks for weights of the next block, because they come from far memory
-    packing    how w holds the weights: as bytes, or packed (bits.py) in chunks of a step's weights
+    packing    how w holds the weights: as bytes, or packed (packed_weights.py) in chunks of a step's weights
     grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                0 if weights have none
     at_once    the steps of a turn of the innermost loop, which divide those of a run
@@ -121,8 +124,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        *names, _ = (field.name for field in fields(Job))
-        return [*self.buffers, *names, *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
+        return [*self.buffers, *Job.names(), *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         job = Job.of(numbers)

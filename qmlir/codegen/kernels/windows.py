@@ -10,9 +10,9 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, element_bytes
-from qmlir.codegen.kernel import Array, Kernel, MainLowering
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.leads import least_lead
+from qmlir.codegen.lowering import Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Stripes
 

@@ -16,7 +16,7 @@ Why this is exact:
   10 in magnitude), and fits i16. So do transformed weights, within 49 · 128 = 6,272.
 * All sums of products, and the output transform, are computed modulo 2^32, in any order, so overflow does no harm.
 * 576 · y = 9 · 64 · y, and 9 is odd: multiplied by its inverse modulo 2^32, the result is 64 · y modulo 2^32. If
-  |y| < 2^25, then 64 · y fits i32, and a shift by 6 bits gives y. The weights prove the bound (`suits`).
+  |y| < 2^25, then 64 · y fits i32, and a shift by 6 bits gives y. The weights prove the bound (`why_not`).
 
 Two kernels share the work. The first writes the transformed input, i16, to a buffer; the second multiplies a block of
 tiles by all weights, a block of output channels at a time, transforms, and finishes as other contractions do:
@@ -36,10 +36,12 @@ from xdsl.dialects.builtin import MemRefType, i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering
-from qmlir.codegen.kernels.contraction import Task, lower_contraction
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, FinishedKernel
 from qmlir.codegen.kernels.packing import Rows, Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
+from qmlir.codegen.kernels.task import Task
+from qmlir.codegen.lowering import SCRATCH_LIMIT, Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
+from qmlir.numerics.packing import BYTE
 
 OUTPUTS, INPUTS = 4, 6
 """A tile computes OUTPUTS x OUTPUTS outputs from INPUTS x INPUTS inputs."""
@@ -107,24 +109,36 @@ def of_weights(weights: Array) -> Array:
     return transformed.astype(np.int16).reshape(PLANES, weights.shape[0], 1, 1, weights.shape[3])
 
 
-def suits(task: Task, largest: int, at_once: int) -> bool:
-    """Whether the kernels compute a contraction exactly, and probably faster than a sum over the window.
+def why_not(task: Task[Arithmetic], at_once: int) -> str:
+    """Why the kernels do not suit a contraction: they are not exact, or probably slower; empty if they suit.
 
     Args:
         task: A contraction whose input, minus the zero point, is i16.
-        largest: A bound of the magnitude of the input minus its zero point.
         at_once: Products that the sum over the window adds in the time of one product of i16.
     """
     window, weights = task.window, task.weights
-    same = (window.extent, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
-    if not same or task.groups != 1 or isinstance(weights, SSAValue) or task.x_batch is not None:
-        return False
-    outputs, channels = weights.shape[0], weights.shape[3]
-    whole = outputs > 0 and channels > 0 and outputs % LANES == 0 and channels % LANES == 0
-    if not whole or task.arithmetic.element != i16 or task.arithmetic.sums != i32 or largest > 255:
-        return False
+    if (window.extent, window.strides, window.dilations) != ((3, 3), (1, 1), (1, 1)):
+        return "the window is not 3x3 of stride 1"
+    if not task.is_plain or isinstance(weights, SSAValue):
+        return "weights are computed, grouped or scaled"
+    if task.levels.bits < BYTE:
+        return "transformed weights take 16 bits"
+    outputs, channels = task.outputs, window.channels
+    if outputs == 0 or channels == 0 or outputs % LANES or channels % LANES:
+        return f"channels are no multiples of {LANES}"
     sums = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max()
-    return int(sums) * largest < LIMIT and _is_faster(window, channels, outputs, at_once)
+    if task.arithmetic.sums != i32 or task.largest > 255 or int(sums) * task.largest >= LIMIT:
+        return "sums may leave their bound"
+    if _scratch(task) is None:
+        return "a tile exceeds scratch memory"
+    return "" if _is_faster(window, channels, outputs, at_once) else "its transforms take longer than they save"
+
+
+def _scratch(task: Task[Arithmetic]) -> Tile | None:
+    """The tile of the transformed input; None if it exceeds scratch memory."""
+    window = task.window
+    inputs = replace(window, extent=(INPUTS, INPUTS), output=tiles_of(window), strides=(OUTPUTS, OUTPUTS))
+    return choose_tile(inputs, window.channels, i16, 1)
 
 
 def _is_faster(window: Window, channels: int, outputs: int, at_once: int) -> bool:
@@ -302,19 +316,15 @@ def tiles_of(window: Window) -> tuple[int, int]:
     return -(-rows // OUTPUTS), -(-columns // OUTPUTS)
 
 
-def lower_winograd(state: MainLowering, task: Task, result: SSAValue) -> None:
-    """Calls the two kernels for the tensor `result` of a contraction that `suits`."""
-    assert not isinstance(task.weights, SSAValue)
-    window, tiles = task.window, tiles_of(task.window)
-    inputs = replace(window, extent=(INPUTS, INPUTS), output=tiles, strides=(OUTPUTS, OUTPUTS))
+def lower_winograd(state: MainLowering, task: Task[Arithmetic]) -> None:
+    """Calls the two kernels for a contraction that they suit."""
+    window, tiles, tile, weights = task.window, tiles_of(task.window), _scratch(task), task.weights
+    assert tile is not None
+    assert not isinstance(weights, SSAValue)
     channels = window.channels
-    tile = choose_tile(inputs, channels, i16, 1)
-    if tile is None:  # a tile would exceed scratch memory
-        lower_contraction(state, task, result)
-        return
     output = (*window.output, task.outputs)
     per_item = tiles_together(window.batch * prod(tiles))
-    wide = "avx512bw" in state.features
+    wide = state.machine.wide_words
     lanes, finished = (2 * LANES if wide and channels % (2 * LANES) == 0 else LANES), (LANES if wide else LANES // 2)
     kernel = Winograd(
         task.name, window.batch, tiles, channels, output, per_item, finished, task.epilogue, task.bias is not None
@@ -322,10 +332,10 @@ def lower_winograd(state: MainLowering, task: Task, result: SSAValue) -> None:
     v = state.allocate(MemRefType(i16, (PLANES, -(-kernel.count // per_item) * per_item * channels + PADDING)))
     x = state.view(task.x, (window.batch * window.height, window.width * channels))
     state.call(TransformInput(f"{task.name}_input", tile, task.arithmetic, lanes), [x, v], tile.items)
-    weights = np.concatenate([pack_weights(plane, LANES, 2) for plane in of_weights(task.weights)])
+    packed = np.concatenate([pack_weights(plane, LANES, 2) for plane in of_weights(weights)])
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, LANES)) for g in given]
-    y = state.allocate_result(result)
+    y = state.allocate_result(task.result)
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
-    state.call(kernel, [v, state.constant(weights), *buffers, target], kernel.items)
-    state.replace(result, y)
+    state.call(kernel, [v, state.constant(packed), *buffers, target], kernel.items)
+    state.replace(task.result, y)

@@ -259,7 +259,7 @@ def _fused_multiply_add(f: FunctionLowering, op: math.FmaOp) -> None:
     """
     refuse_fastmath(f, op)
     a, b, c = f.values(op.operands)
-    if not f.features.isdisjoint(("fma", "neon")):
+    if not f.machine.features.isdisjoint(("fma", "neon")):
         f.define(op.result, f.intrinsic(f"llvm.fma.{mangled(c.type)}", (a, b, c), c.type))
         return
     lanes = c.type.get_shape() if is_vector(c.type) else None

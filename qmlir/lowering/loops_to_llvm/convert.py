@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.features import parse_features
+from qmlir.codegen.machine import Capabilities, capabilities
 from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, RUN_SHARES, WEIGHTS_BLOB
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.passes import option
@@ -63,10 +63,10 @@ class LoopsToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.index_bitwidth not in (32, 64):
             raise OptionError(f"{self.name} index-bitwidth", "must be 32 or 64", got=str(self.index_bitwidth))
-        lower_module(op, parse_features(self.features), IntegerType(self.index_bitwidth))
+        lower_module(op, capabilities(self.features), IntegerType(self.index_bitwidth))
 
 
-def lower_module(module: ModuleOp, features: frozenset[str], index: IntegerType = i64) -> None:
+def lower_module(module: ModuleOp, machine: Capabilities, index: IntegerType = i64) -> None:
     """Replaces every function of `module` by its llvm form, in place; `index` is the type of an index.
 
     Raises:
@@ -92,7 +92,7 @@ def lower_module(module: ModuleOp, features: frozenset[str], index: IntegerType 
         if EXTERNAL in source.attributes:
             lowered[source] = control.declare_external(source, index)
             continue
-        state = states[source] = FunctionLowering(name, RULES, features, index)
+        state = states[source] = FunctionLowering(name, RULES, machine, index)
         is_entry = INPUTS in source.attributes
         lowered[source] = (
             control.lower_entry(state, source, _input_count(module, source))

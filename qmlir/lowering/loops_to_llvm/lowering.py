@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qmlir.codegen.machine import Capabilities
 from qmlir.dialects.simd.matrices import matrix_shape
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_memref, is_vector, vector_of
@@ -203,16 +204,16 @@ class FunctionLowering:
     """The state of lowering one function to the llvm dialect.
 
     name      the function's symbol, for errors
-    features  processor features that may be used, without their `+`
+    machine   what the processor can do
     index     the type of an index: an integer of the size of an address
     written   memrefs of the source function that an operation stores to, as roots (see `root_of` in dialects/loops.py)
     region    the lowered body
     blocks    block of the source function → lowered block
     """
 
-    def __init__(self, name: str, rules: Rules, features: frozenset[str] = frozenset(), index: IntegerType = i64):
+    def __init__(self, name: str, rules: Rules, machine: Capabilities = Capabilities(), index: IntegerType = i64):
         self.name = name
-        self.features = features
+        self.machine = machine
         self.index = index
         self.written: set[SSAValue] = set()
         self.region = Region()
@@ -432,7 +433,7 @@ class FunctionLowering:
         bits are right, but the conversion has no place in code on integers only.
         """
         short = is_vector(type) and is_integer(type.element_type) and type.element_type.width.data in (16, 32)
-        return short and "sse2" in self.features and "avx2" not in self.features
+        return short and "sse2" in self.machine.features and "avx2" not in self.machine.features
 
     def shift_left(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """Shifts lanes to the left by distances of their own; lanes of 64 bits where LLVM shifts others by floats."""

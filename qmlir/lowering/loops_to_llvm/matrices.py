@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.codegen.features import multiplies_matrices
 from qmlir.dialects.loops import root_of
 from qmlir.dialects.simd.matrices import DotI8MatricesOp, LoadMatrixOp, PrefetchOp, StoreMatrixOp, matrix_shape
 from qmlir.ir.types import is_vector
@@ -25,7 +24,7 @@ READ, SECOND_LEVEL, DATA = 0, 2, 1
 
 def _require_unit(f: FunctionLowering, op: Operation) -> None:
     """Refuses an operation if the processor has no matrix unit."""
-    if not multiplies_matrices(f.features):
+    if not f.machine.matrices:
         f.refuse(op, "needs a matrix unit", got="no feature amx-int8", remedy="--loops-to-llvm=features=+amx-int8")
 
 

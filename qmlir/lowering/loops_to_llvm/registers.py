@@ -13,7 +13,9 @@ Form = tuple[str, int, str]
 
 def form_of(f: FunctionLowering, forms: Sequence[Form], lanes: int) -> Form | None:
     """The first form that the processor has and whose registers divide a vector."""
-    return next((form for form in forms if f.features.issuperset(form[0].split()) and lanes % form[1] == 0), None)
+    return next(
+        (form for form in forms if f.machine.features.issuperset(form[0].split()) and lanes % form[1] == 0), None
+    )
 
 
 def by_register(

@@ -22,7 +22,7 @@ from xdsl.dialects import func, llvm
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i8, i64
 from xdsl.ir import Block
 
-from qmlir.codegen.kernel import PARALLEL
+from qmlir.codegen.lowering import PARALLEL
 from qmlir.dialects.loops import INPUTS, MOST_THREADS, RUN_SHARES, SCRATCH, THREADS, whole_lines
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref

@@ -12,7 +12,6 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.codegen.features import has_vectors, multiplies_halves
 from qmlir.dialects import simd
 from qmlir.ir.types import vector_of
 from qmlir.ir.upstream.llvm import AddOp, MulOp, ShlOp, SubOp
@@ -64,9 +63,9 @@ def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
 
 def _pairs_added(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
     """acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] of i16."""
-    if "neon" in f.features:
+    if "neon" in f.machine.features:
         return _neon_pairs(f, acc, a, b)
-    if multiplies_halves(f.features):
+    if f.machine.halves:
         return word_products(f, acc, a, b)
     products = _pair_products(f, a, b) or _portable_products(f, a, b, 2)
     return f.binary(AddOp, acc, products, WRAP)
@@ -181,7 +180,7 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
 
         f.define(op.result, by_register(f, width // 4, (acc, a, b), sums))
         return
-    if "neon" in f.features:
+    if "neon" in f.machine.features:
         form = form_of(f, NEON_QUAD_SUMS, lanes_of(a))
         result = _neon_quads(f, form, acc, a, b) if form else _unsigned_by_signed(f, acc, a, b)
         f.define(op.result, result or _words_products(f, llvm.ZExtOp, acc, a, b))
@@ -200,10 +199,10 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
 
 def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
     acc, a, b = f.values(op.operands)
-    if multiplies_halves(f.features):
+    if f.machine.halves:
         f.define(op.result, word_products(f, acc, a, b))
         return
-    if "neon" in f.features:
+    if "neon" in f.machine.features:
         form = form_of(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
         sums = _neon_quads(f, form, acc, a, b) if form else _words_products(f, llvm.SExtOp, acc, a, b)
         f.define(op.result, sums)
@@ -213,7 +212,7 @@ def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
 
 def _dot_i16_i8_quads(f: FunctionLowering, op: simd.DotI16I8QuadsOp) -> None:
     acc, a, b = f.values(op.operands)
-    if multiplies_halves(f.features):
+    if f.machine.halves:
         f.define(op.result, wide_word_products(f, acc, a, b))
         return
     in_order = f.shuffle(b, b, [first + place for first in range(0, lanes_of(b), 4) for place in op.PLACES])
@@ -235,7 +234,7 @@ def _dot_i16_i8_quads(f: FunctionLowering, op: simd.DotI16I8QuadsOp) -> None:
 
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
     a, multiplier, shift, *offset = f.values(op.operands)
-    if "neon" in f.features:
+    if "neon" in f.machine.features:
         left = f.derived("negative drop", shift, lambda: f.binary(SubOp, shift, f.splat(31, shift.type), WRAP))
         rescaled = _neon_products_shifted(f, [a, multiplier], left)
         f.define(op.result, f.binary(AddOp, rescaled, offset[0], WRAP) if offset else rescaled)
@@ -246,7 +245,7 @@ def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
 
 def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
     a, p, b, q, shift = f.values(op.operands)
-    if "neon" in f.features:
+    if "neon" in f.machine.features:
         left = f.derived("negative shift", shift, lambda: f.binary(SubOp, f.splat(0, shift.type), shift, WRAP))
         f.define(op.result, _neon_products_shifted(f, [a, p, b, q], left))
         return
@@ -266,7 +265,7 @@ def _products_shifted(
 
     `whole` says that what is added is a multiple of 2^32, because at least 33 bits are dropped.
     """
-    if not has_vectors(f.features):
+    if not f.machine.vectors:
         f.define(op.result, words_shifted(f, products, drop, offset, whole=whole))
         return
     wide = vector_of(i64, lanes_of(drop) // 2)

@@ -58,13 +58,13 @@ def _portable_permutation(f: FunctionLowering, x: SSAValue, places: SSAValue) ->
 def _lookup_bytes(f: FunctionLowering, op: simd.LookupBytesOp) -> None:
     table, places = f.values(op.operands)
     lanes, entries = lanes_of(places), lanes_of(table)
-    if "neon" in f.features:
+    if "neon" in f.machine.features:
         result = by_register(f, 16, (places,), lambda registers: _neon_lookup(f, table, registers[0]))
-    elif "simd128" in f.features and entries <= 64:
+    elif "simd128" in f.machine.features and entries <= 64:
         result = by_register(f, 16, (places,), lambda registers: _wasm_lookup(f, table, registers[0]))
-    elif "mve" in f.features and entries <= 64:
+    elif "mve" in f.machine.features and entries <= 64:
         result = by_register(f, 16, (places,), lambda registers: _mve_lookup(f, table, registers[0]))
-    elif "avx512vbmi" in f.features and entries > 16 and (entries <= 64 or lanes % 64 == 0):
+    elif "avx512vbmi" in f.machine.features and entries > 16 and (entries <= 64 or lanes % 64 == 0):
         whole = f.shuffle(places, places, [*range(lanes), *[-1] * (-lanes % 64)]) if lanes % 64 else places
         result = by_register(f, 64, (whole,), lambda registers: _lookup_in_registers(f, table, registers[0]))
         result = f.shuffle(result, result, range(lanes)) if lanes % 64 else result

@@ -12,10 +12,13 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic, constant_array
-from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.codegen.kernels.depthwise import DepthwiseTask, lower_depthwise
+from qmlir.codegen.kernels.choice import Candidate, choose
+from qmlir.codegen.kernels.contraction import lower_contraction
+from qmlir.codegen.kernels.depthwise import lower_depthwise
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, TapArithmetic
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
+from qmlir.codegen.kernels.task import Broadcast, Task
+from qmlir.codegen.lowering import Array, MainLowering, Rules, constant_array
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
@@ -63,6 +66,7 @@ class PlainTaps(TapArithmetic):
     element: Attribute = f32
     sums: Attribute = f32
     group: int = 1
+    zero_point: int = 0
     outside: int = 0
 
     def prepare(self, x: Value) -> Value:
@@ -100,6 +104,11 @@ def clamp_of(bounds: tuple[float | None, float | None]) -> Clamp:
     return Clamp(low, high)
 
 
+SUMS = [Candidate("multiply-adds", lower_contraction)]
+TAPS = [Candidate("multiply-adds of taps", lower_depthwise)]
+"""Kernels of contractions and of depthwise convolutions: the order of their sums is fixed, so there is one of each."""
+
+
 def _element(state: MainLowering, tensor: SSAValue) -> Attribute:
     """The element type of the buffer that holds a tensor."""
     return state.buffer_type(tensor).element_type
@@ -131,49 +140,61 @@ def _bias(state: MainLowering, op: WeightedOp, groups: int = 1) -> Array | SSAVa
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
     shape, groups = shape_of(op.w), op.group_count()
     task = Task(
-        "nn_conv2d",
-        window_of(op, shape_of(op.x), shape_of(op.y), shape[1:3]),
-        shape[0],
-        PlainArithmetic(element=_element(state, op.x)),
-        clamp_of(op.bounds()),
-        state.buffer(op.x),
-        _weights(state, op, groups, shape),
-        _bias(state, op, groups),
+        name="nn_conv2d",
+        window=window_of(op, shape_of(op.x), shape_of(op.y), shape[1:3]),
+        outputs=shape[0],
+        arithmetic=PlainArithmetic(element=_element(state, op.x)),
+        epilogue=clamp_of(op.bounds()),
         groups=groups,
+        result=op.y,
+        x=state.buffer(op.x),
+        weights=_weights(state, op, groups, shape),
+        bias=_bias(state, op, groups),
     )
-    lower_contraction(state, task, op.y)
+    choose(state, task, SUMS)
 
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     _, *window, outputs = shape_of(op.w)
     weights, bias = constant_array(op.w), None if op.b is None else constant_array(op.b)
-    task = DepthwiseTask(
-        "nn_depthwise_conv2d",
-        window_of(op, shape_of(op.x), shape_of(op.y), window),
-        outputs,
-        PlainTaps(_element(state, op.x), _element(state, op.x)),
-        clamp_of(op.bounds()),
-        state.buffer(op.x),
-        state.view(state.buffer(op.w), (*window, outputs)) if weights is None else weights[0],
-        state.buffer(op.b) if op.b is not None and bias is None else bias,
+    task = Task(
+        name="nn_depthwise_conv2d",
+        window=window_of(op, shape_of(op.x), shape_of(op.y), window),
+        outputs=outputs,
+        arithmetic=PlainTaps(_element(state, op.x), _element(state, op.x)),
+        epilogue=clamp_of(op.bounds()),
+        result=op.y,
+        x=state.buffer(op.x),
+        weights=state.view(state.buffer(op.w), (*window, outputs)) if weights is None else weights[0],
+        bias=state.buffer(op.b) if op.b is not None and bias is None else bias,
     )
-    lower_depthwise(state, op, task, op.y)
+    choose(state, task, TAPS)
 
 
 def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
+    element, shape = _element(state, op.x), (op.output_channels(), 1, 1, shape_of(op.x)[1])
+    x, weights = state.buffer(op.x), _weights(state, op, 1, shape)
+    _rows(state, op, x, weights, _bias(state, op), element)
+
+
+def _rows(
+    state: MainLowering, op: FullyConnectedOp | BlockedFullyConnectedOp, x: SSAValue, weights: Array | SSAValue,
+    bias: Array | SSAValue | None, element: Attribute = f32,
+) -> None:  # fmt: skip
+    """Lowers a product of the rows of `x` with weights."""
     rows, channels = shape_of(op.x)
-    outputs = op.output_channels()
     task = Task(
-        "nn_fully_connected",
-        Window(1, 1, rows, channels, (1, 1), (1, rows)),
-        outputs,
-        PlainArithmetic(element=_element(state, op.x)),
-        clamp_of(op.bounds()),
-        state.buffer(op.x),
-        _weights(state, op, 1, (outputs, 1, 1, channels)),
-        _bias(state, op),
+        name="nn_fully_connected",
+        window=Window(1, 1, rows, channels, (1, 1), (1, rows)),
+        outputs=shape_of(op.w)[0],
+        arithmetic=PlainArithmetic(element=element),
+        epilogue=clamp_of(op.bounds()),
+        result=op.y,
+        x=x,
+        weights=weights,
+        bias=bias,
     )
-    lower_contraction(state, task, op.y)
+    choose(state, task, SUMS)
 
 
 def _stored(state: MainLowering, op: BlockedFullyConnectedOp, value: SSAValue) -> Array:
@@ -183,19 +204,9 @@ def _stored(state: MainLowering, op: BlockedFullyConnectedOp, value: SSAValue) -
 
 def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
     """The weights become floats here, of which only machine code knows."""
-    w, s, z = (_stored(state, op, v) for v in (op.w, op.s, op.z))
-    (rows, channels), outputs = shape_of(op.x), shape_of(op.w)[0]
-    task = Task(
-        "nn_fully_connected",
-        Window(1, 1, rows, channels, (1, 1), (1, rows)),
-        outputs,
-        PlainArithmetic(),
-        clamp_of(op.bounds()),
-        state.buffer(op.x),
-        op.floats(w, s, z).reshape(outputs, 1, 1, channels),
-        None if op.b is None else state.require_constant(op, op.b, "bias"),
-    )
-    lower_contraction(state, task, op.y)
+    weights = op.floats(*(_stored(state, op, v) for v in (op.w, op.s, op.z)))
+    bias = None if op.b is None else state.require_constant(op, op.b, "bias")
+    _rows(state, op, state.buffer(op.x), weights[:, None, None, :], bias)
 
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
@@ -203,17 +214,18 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
     batch, rows, outputs = int(np.prod(result[:-2], dtype=np.int64)), lhs[-2], rhs[-1]
     arithmetic = PlainArithmetic(element=_element(state, op.lhs))
     task = Task(
-        "nn_matmul",
-        Window(batch, 1, rows, lhs[-1], (1, 1), (1, rows)),
-        outputs,
-        arithmetic,
-        clamp_of(op.bounds()),
-        state.buffer(op.lhs),
-        pack_columns(state, "nn_pack_columns", state.buffer(op.rhs), arithmetic),
+        name="nn_matmul",
+        window=Window(batch, 1, rows, lhs[-1], (1, 1), (1, rows)),
+        outputs=outputs,
+        arithmetic=arithmetic,
+        epilogue=clamp_of(op.bounds()),
         x_batch=Broadcast.of(lhs[:-2], result[:-2]),
         w_batch=Broadcast.of(rhs[:-2], result[:-2]),
+        result=op.y,
+        x=state.buffer(op.lhs),
+        weights=pack_columns(state, "nn_pack_columns", state.buffer(op.rhs), arithmetic),
     )
-    lower_contraction(state, task, op.y)
+    choose(state, task, SUMS)
 
 
 RULES: Rules = {

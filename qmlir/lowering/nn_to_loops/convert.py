@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.features import parse_features
-from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
+from qmlir.codegen.lowering import MainLowering, Rule, Rules, lower_tensor_ops
+from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn.base import NNOp, is_half, is_quantized
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
@@ -75,4 +75,4 @@ class NNToLoopsPass(ModulePass):
     memory: Literal["fast", "small"] = option("fast", "what kernels are made for: speed, or little scratch memory")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES, parse_features(self.features), small=self.memory == "small")
+        lower_tensor_ops(op, RULES, capabilities(self.features, small=self.memory == "small"))

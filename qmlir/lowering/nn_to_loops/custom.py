@@ -4,7 +4,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, Region
 
-from qmlir.codegen.kernel import MainLowering, Rules
+from qmlir.codegen.lowering import MainLowering, Rules
 from qmlir.dialects.custom import CustomOp
 from qmlir.dialects.loops import EXTERNAL, EXTERNAL_FUNCTIONS, external_functions
 

@@ -7,7 +7,7 @@ from math import prod
 from xdsl.dialects.builtin import i32, i64
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.detection import NonMaxSuppressionOp, NonZeroOp
 from qmlir.ir.interfaces import shape_of

@@ -25,8 +25,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernel import MainLowering, Rules, memref_shape
 from qmlir.codegen.kernels.elementwise import lower_elementwise
+from qmlir.codegen.lowering import MainLowering, Rules, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects import nn
 from qmlir.dialects.nn import BitcastOp, CastOp

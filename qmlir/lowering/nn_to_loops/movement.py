@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i64
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules, constant_array
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules, constant_array
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, TopKOp

@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol
 from xdsl.dialects.builtin import VectorType, f64
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.normalization import (
     ExponentialsOp,

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import AnyFloat, VectorType, f64, i1, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.packing import Window, window_of
 from qmlir.codegen.kernels.windows import Output, Pool, Reduction, each_output, lower_global_pool, lower_pool
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp, is_unsigned

@@ -7,8 +7,8 @@ from math import prod
 from xdsl.dialects.builtin import i64
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import lower_resize
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp, Sampling
 from qmlir.ir.interfaces import element_of, shape_of

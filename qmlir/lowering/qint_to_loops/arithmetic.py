@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, QuadArithmetic, TapArithmetic
+from qmlir.codegen.kernels.interfaces import Arithmetic, QuadArithmetic, TapArithmetic
+from qmlir.codegen.lowering import Array
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import centred
 from qmlir.dialects.simd import DotI16I8QuadsOp
@@ -63,34 +64,42 @@ class Pairs(Integers):
 
 
 @dataclass(frozen=True)
-class Quads(Integers, QuadArithmetic):
-    """Multiplies quads of bytes, four channels a step: the data as u8, the weights as i8.
+class _Quads(Integers, QuadArithmetic):
+    """Multiplies quads of bytes, four channels a step.
 
-    The data keep their zero point z and are read with 128 more, x + 128, as unsigned bytes. Because
-    Σ (x − z)·w = Σ (x + 128)·w − (z + 128)·Σ w, the bias loses (z + 128)·Σ w (contraction.py), and positions
-    outside the image hold z + 128. This is exact: all sums are exact modulo 2^32, and the result fits i32.
-
-    pairs_fit   whether no sum of two neighbouring products leaves 16 bits (see `simd.dot_u8_i8_quads`)
+    The data keep their zero point. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses z·Σ w, and positions outside the
+    image hold z. This is exact: all sums are exact modulo 2^32, and the result fits i32.
     """
 
-    pairs_fit: bool = False
     group: int = 4
     element: Attribute = i8
     outside: int = 0
 
     @property
-    def keeps(self) -> bool:
-        return False
-
-    @property
-    def prepared(self) -> "Quads":
+    def prepared(self) -> Self:
         return replace(self, zero_point=0, outside=0)
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x ^ -128
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         return w.chunk(at, 4 * lanes)
+
+
+@dataclass(frozen=True)
+class Quads(_Quads):
+    """Multiplies the data as u8 by the weights as i8: the data are read with 128 more, x + 128, as unsigned bytes.
+
+    So z + 128 takes the place of the zero point z.
+
+    pairs_fit   whether no sum of two neighbouring products leaves 16 bits (see `simd.dot_u8_i8_quads`)
+    """
+
+    pairs_fit: bool = False
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x ^ -128
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
@@ -101,34 +110,22 @@ class Quads(Integers, QuadArithmetic):
 
 
 @dataclass(frozen=True)
-class SignedQuads(Integers, QuadArithmetic):
-    """Multiplies quads of bytes, four channels a step, data and weights as i8.
+class SignedQuads(_Quads):
+    """Multiplies data and weights as i8; the data are read where they are.
 
-    The data keep their zero point z and are read where they are. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses
-    z·Σ w, and positions outside the image hold z. This is exact for the reason that it is for `Quads`.
+    Subclasses may have data that a tile holds as i16: each datum is extended once for all output channels.
     """
-
-    group: int = 4
-    element: Attribute = i8
-    outside: int = 0
 
     @property
     def keeps(self) -> bool:
-        return True
-
-    @property
-    def prepared(self) -> Self:
-        return replace(self, zero_point=0, outside=0)
+        return self.element == i8
 
     def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x
-
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.chunk(at, 4 * lanes)
+        return x if self.keeps else x.to(i16)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad, lanes = x.load(place, lanes=4), accumulator.lanes or 1
-        if accumulator.code.vectors:
+        if accumulator.code.vectors and self.keeps:
             quad = quad.bits(i32).lane(0).spread(lanes).bits(i8)
         else:  # bytes that are loaded and extended at once, each by itself
             quad = quad.shuffle(quad, [*range(4)] * lanes)
@@ -140,37 +137,25 @@ class SignedQuads(Integers, QuadArithmetic):
 
 @dataclass(frozen=True)
 class WideQuads(SignedQuads):
-    """Multiplies quads of bytes whose data a tile holds as i16: each is extended once for all output channels."""
+    """Multiplies data that a tile holds as i16 by weights as i8."""
 
     element: Attribute = i16
 
-    @property
-    def keeps(self) -> bool:
-        return False
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x.to(i16)
-
     def arranged(self, weights: Array) -> Array:
         return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        quad = x.load(place, lanes=4)
-        return self.multiply_add(accumulator, quad.shuffle(quad, [*range(4)] * (accumulator.lanes or 1)), w)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         return accumulator.code.dot_wide_quads(accumulator, x, w)
 
 
 @dataclass(frozen=True)
-class ExtendedQuads(SignedQuads):
+class ExtendedQuads(WideQuads):
     """Multiplies quads of bytes whose weights are extended one by one, as they are unpacked or loaded from a table.
 
     The even bytes of the data and the odd ones, extended, are two pairs (sxtb16), and so are the weights as they lie.
     """
 
-    def arranged(self, weights: Array) -> Array:
-        return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
+    element: Attribute = i8
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         return super().weights(w, at, lanes).to(i16)
@@ -184,13 +169,6 @@ class WideExtendedQuads(ExtendedQuads):
     """Multiplies quads of such weights, and data that a tile holds as i16: two pairs of both."""
 
     element: Attribute = i16
-
-    @property
-    def keeps(self) -> bool:
-        return False
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x.to(i16)
 
     def arranged(self, weights: Array) -> Array:
         return weights

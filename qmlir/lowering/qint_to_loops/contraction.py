@@ -1,45 +1,25 @@
 """Lowering of integer contractions, fused with the requantization that follows.
 
 Accumulators are exact modulo 2^32 or 2^64, and the pass that built the operation has proved that the sums fit them.
-The order of summation is therefore free: if data minus zero point and weights fit i16, a step multiplies two channels
-at once (`simd.dot_i16_pairs`).
+The order of summation is therefore free, and a step may multiply several channels at once (candidates.py).
 
 An i64 accumulator takes twice the registers of an i32. If the weights show that the sums of products fit i32, they are
 accumulated in i32; at the end the sum is widened to i64 and the bias is added.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i16, i32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import i16, i32, i64
+from xdsl.ir import SSAValue
 
-from qmlir.codegen.features import (
-    has_vectors,
-    multiplies_halves,
-    products_at_once,
-    quads_are_signed,
-    saves_memory,
-    sums_byte_pairs,
-    sums_quads,
-)
-from qmlir.codegen.kernel import (
-    SMALL_SCRATCH,
-    Arithmetic,
-    Array,
-    Epilogue,
-    MainLowering,
-    Rules,
-    TapArithmetic,
-)
-from qmlir.codegen.kernels import matrices, sliding
-from qmlir.codegen.kernels.bits import levels_to_pack
-from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
+from qmlir.codegen.kernels.choice import choose
+from qmlir.codegen.kernels.interfaces import Epilogue
+from qmlir.codegen.kernels.packed_weights import levels_to_pack
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
-from qmlir.codegen.kernels.paired import lower_paired, pairing_for
-from qmlir.codegen.kernels.winograd import lower_winograd, suits
+from qmlir.codegen.kernels.task import Broadcast, Task
+from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
     BlockedFullyConnectedOp,
@@ -52,21 +32,18 @@ from qmlir.dialects.qint.contraction import (
 )
 from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.types import is_integer
-from qmlir.lowering.qint_to_loops.arithmetic import (
-    ExtendedQuads,
-    IntegerTaps,
-    Pairs,
-    PairTaps,
-    Quads,
-    SaturatingPairs,
-    SignedQuads,
-    Singles,
-    WideExtendedQuads,
-    WideQuads,
+from qmlir.lowering.qint_to_loops.arithmetic import Integers, IntegerTaps, Pairs, SaturatingPairs, Singles
+from qmlir.lowering.qint_to_loops.candidates import (
+    LARGEST,
+    PAIRS,
+    SATURATING,
+    SINGLES,
+    SUMS,
+    TAPS,
+    fits_i16,
+    pairs_fit_sums,
 )
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
-from qmlir.numerics.packing import BYTE, fit
 
 
 @dataclass(frozen=True)
@@ -92,35 +69,6 @@ class Widened(Epilogue):
         if self.has_bias:
             wide = wide + rest.pop(0).to(i64)
         return self.then.finish(wide, rest)
-
-
-def fits_i16(element: Attribute, zero_point: int) -> bool:
-    """Whether every integer of a type minus a zero point fits i16."""
-    assert is_integer(element)
-    least, greatest = -(1 << element.width.data - 1), (1 << element.width.data - 1) - 1
-    return -(1 << 15) <= least - zero_point and greatest - zero_point < 1 << 15
-
-
-LARGEST = (1 << 31) - 1
-"""The greatest i32."""
-
-
-def arithmetic_for(x: SSAValue, zero_point: int, *, other_fits: bool = True) -> Arithmetic:
-    """The fastest exact arithmetic with i32 sums for data of a tensor's type.
-
-    `other_fits` says whether the other operand, or the number of channels, permits pairs.
-    """
-    return Pairs(zero_point) if other_fits and fits_i16(element_of(x), zero_point) else Singles(zero_point)
-
-
-def wide_arithmetic_for(x: SSAValue, zero_point: int, largest: int, *, other_fits: bool = True) -> Arithmetic:
-    """The fastest exact arithmetic with i64 sums for data of a tensor's type.
-
-    `largest` is the largest magnitude of the other operand; `other_fits` is as in `arithmetic_for`.
-    """
-    pairs = other_fits and fits_i16(element_of(x), zero_point)
-    fits = 2 * largest * largest_difference(x, zero_point) <= LARGEST
-    return Pairs(zero_point, i64) if pairs and fits else Singles(zero_point, i64)
 
 
 def ending(state: MainLowering, accumulators: SSAValue, channels: int | None) -> tuple[SSAValue, Epilogue, list[Array]]:
@@ -158,17 +106,6 @@ def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
     return None if op.b is None else state.require_constant(op, op.b, "bias")
 
 
-def _arithmetic(op: WeightedOp, weights: Array, *, wide: bool, pairs: bool) -> Arithmetic:
-    """The fastest exact arithmetic for data of any width."""
-    zero_point = op.zero_point.value.data
-    if isinstance(op, SaturatingFullyConnectedOp):
-        return SaturatingPairs(zero_point)
-    if wide:
-        largest = int(np.abs(weights.astype(np.int64)).max())
-        return wide_arithmetic_for(op.x, zero_point, largest, other_fits=pairs)
-    return arithmetic_for(op.x, zero_point, other_fits=pairs)
-
-
 def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array, groups: int = 1) -> None:
     """Lowers a contraction with constant weights [O, KH, KW, C / groups]."""
     zero_point, wide = op.zero_point.value.data, element_of(op.acc) == i64
@@ -177,87 +114,24 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    pairs = groups == 1 or weights.shape[3] % 2 == 0  # a pair must not span two groups
-    arithmetic = _arithmetic(op, weights, wide=wide and not widens, pairs=pairs)
-    levels = levels_to_pack(op.w, weights, groups=groups == 1)
-    task = Task(name, window, weights.shape[0], arithmetic, epilogue, state.buffer(op.x), weights, bias, parameters,
-                groups=groups, levels=levels)  # fmt: skip
-    by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
-    quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
-    by_quads = quads_fit and sums_quads(state.features)
-    wide_tile = int(np.prod(weights.shape[1:])) * 2 > SMALL_SCRATCH  # of pairs, for a single output
-    if by_bytes and not state.small and task.grouped is None and matrices.suits(task, state.features):
-        arithmetic, bias = signed_quads(weights, zero_point, bias)
-        task = replace(task, arithmetic=arithmetic, bias=bias)
-        matrices.lower_matrices(state, task, result)
-    elif quads_fit and not has_vectors(state.features):
-        kind = (
-            _quads_of_words(levels.bits, wide=window.output[1] > 1)
-            if multiplies_halves(state.features)
-            else SignedQuads
-        )
-        arithmetic, bias = signed_quads(weights, zero_point, bias, kind)
-        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not (state.small or saves_memory(state.features) or levels.bits < BYTE) and suits(
-        task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
-    ):
-        lower_winograd(state, replace(task, name="qint_winograd"), result)
-    elif not by_bytes:
-        lower_contraction(state, task, result)
-    elif state.small and quads_fit and not by_quads and wide_tile:
-        arithmetic, bias = signed_quads(weights, zero_point, bias)
-        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif by_quads:
-        make = signed_quads if quads_are_signed(state.features) else quads
-        arithmetic, bias = make(weights, zero_point, bias)
-        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif (
-        task.grouped is None
-        and levels.bits < BYTE
-        and quads_fit
-        and sums_byte_pairs(state.features)
-        and fit(weights, 7)
-    ):
-        # Twice 255 times a weight of 7 bits fits 16 bits.
-        arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
-        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not state.small and levels.bits == BYTE and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
-        arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
-        lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
-    else:
-        lower_contraction(state, task, result)
-
-
-def _are_bytes(op: WeightedOp, weights: Array) -> bool:
-    """Whether data, weights and the zero point are bytes, and sums have 32 bits."""
-    zero_point = op.zero_point.value.data
-    return element_of(op.x) == i8 and weights.dtype == np.int8 and -128 <= zero_point <= 127
-
-
-def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: bool = False) -> tuple[Quads, Array]:
-    """The arithmetic of quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
-    arithmetic = Quads(zero_point, outside=zero_point + 128, pairs_fit=pairs_fit)
-    return arithmetic, _bias_without(weights, zero_point + 128, bias)
-
-
-def signed_quads(
-    weights: Array, zero_point: int, bias: Array | None, kind: type[SignedQuads] = SignedQuads
-) -> tuple[SignedQuads, Array]:
-    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
-    return kind(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
-
-
-def _quads_of_words(bits: int, *, wide: bool) -> type[SignedQuads]:
-    """The arithmetic of signed quads on processors that multiply halves of words; with `wide`, a tile extends data."""
-    if bits == BYTE:
-        return WideQuads if wide else SignedQuads
-    return WideExtendedQuads if wide else ExtendedQuads
-
-
-def _bias_without(weights: Array, offset: int, bias: Array | None) -> Array:
-    """The bias of each output minus an offset of all data times the sum of its weights [O, …], modulo 2^32."""
-    share = -offset * weights.sum(tuple(range(1, weights.ndim)), np.int64)
-    return (share if bias is None else bias + share).astype(np.int32)
+    x, levels = state.buffer(op.x), levels_to_pack(op.w, weights, groups=groups == 1)
+    saturates, sums = isinstance(op, SaturatingFullyConnectedOp), i64 if wide and not widens else i32
+    task = Task(
+        name=name,
+        window=window,
+        outputs=weights.shape[0],
+        arithmetic=SaturatingPairs(zero_point) if saturates else Singles(zero_point, sums),
+        epilogue=epilogue,
+        groups=groups,
+        result=result,
+        x=x,
+        weights=weights,
+        bias=bias,
+        parameters=parameters,
+        largest=largest_difference(op.x, zero_point),
+        levels=levels,
+    )
+    choose(state, task, SATURATING if saturates else SUMS)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
@@ -286,22 +160,23 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
     window = Window(1, 1, rows * blocks, inputs // blocks, (1, blocks), (1, rows), (1, blocks))
     result, epilogue, parameters = ending(state, op.acc, outputs)
     bias = None if op.b is None else state.require_constant(op, op.b, "bias")
-    zero_point, offset = op.zero_point.value.data, 0
-    bytes_of_both = element_of(op.x) == i8 and weights.dtype == np.int8 and -128 <= zero_point <= 127
-    if not bytes_of_both or not sums_quads(state.features):
-        arithmetic = arithmetic_for(op.x, zero_point)
-    elif quads_are_signed(state.features):
-        arithmetic, offset = SignedQuads(zero_point, outside=zero_point), zero_point
-    else:
-        arithmetic, offset = Quads(zero_point, outside=zero_point + 128), zero_point + 128
-    if offset:
-        each = weights.reshape(outputs, blocks, -1).sum(axis=2, dtype=np.int64)
-        share = -offset * (each * multipliers).sum(axis=1)
-        bias = share if bias is None else bias + share
-    task = Task("qint_blocked_fully_connected", window, outputs, arithmetic, epilogue, state.buffer(op.x),
-                weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers,
-                levels=levels_to_pack(op.w, weights))  # fmt: skip
-    lower_contraction(state, task, result)
+    zero_point = op.zero_point.value.data
+    task = Task(
+        name="qint_blocked_fully_connected",
+        window=window,
+        outputs=outputs,
+        arithmetic=Singles(zero_point),
+        epilogue=epilogue,
+        result=result,
+        x=state.buffer(op.x),
+        weights=weights.reshape(outputs, 1, blocks, -1),
+        bias=bias,
+        parameters=parameters,
+        largest=largest_difference(op.x, zero_point),
+        multipliers=multipliers,
+        levels=levels_to_pack(op.w, weights),
+    )
+    choose(state, task, SUMS)
 
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
@@ -312,71 +187,54 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    taps, tap_bias = _taps(op, weights, bias, i64 if wide and not widens else i32, vectors=has_vectors(state.features))
-    task = DepthwiseTask(
-        "qint_depthwise_conv2d",
-        window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
-        channels,
-        taps,
-        epilogue,
-        state.buffer(op.x),
-        weights[0],
-        tap_bias,
-        parameters,
-        levels_to_pack(op.w, weights),
-    )
-    by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
-    if by_bytes and sliding.suits(task, state.features):
-        make, zero_point = signed_quads if quads_are_signed(state.features) else quads, op.zero_point.value.data
-        sliding.lower_sliding(state, task, lambda weights: make(weights, zero_point, bias), result)
-    else:
-        lower_depthwise(state, op, task, result)
-
-
-def _taps(
-    op: DepthwiseConv2DOp, weights: Array, bias: Array | None, sums: Attribute, *, vectors: bool
-) -> tuple[TapArithmetic, Array | None]:
-    """The fastest exact arithmetic of a depthwise convolution, and the bias of its kernel."""
     zero_point = op.zero_point.value.data
-    if not vectors or sums != i32 or weights.shape[3] < LANES[-1] or not -(1 << 15) <= zero_point < 1 << 15:
-        return IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32, sums), bias
-    if zero_point:
-        share = -zero_point * weights.sum((0, 1, 2), np.int64)
-        bias = (share if bias is None else bias + share).astype(np.int32)  # modulo 2^32
-    return PairTaps(zero_point, outside=zero_point), bias
+    element = i16 if fits_i16(element_of(op.x), zero_point) else i32
+    task = Task(
+        name="qint_depthwise_conv2d",
+        window=window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
+        outputs=channels,
+        arithmetic=IntegerTaps(zero_point, element, i64 if wide and not widens else i32),
+        epilogue=epilogue,
+        result=result,
+        x=state.buffer(op.x),
+        weights=weights[0],
+        bias=bias,
+        parameters=parameters,
+        levels=levels_to_pack(op.w, weights),
+    )
+    choose(state, task, TAPS)
 
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, shape = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.acc)
     result, epilogue, parameters = ending(state, op.acc, rhs[-1])
     rows, columns = _both_sides(op)
+    window = Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2]))
+    x = state.buffer(op.lhs)
     task = Task(
-        "qint_matmul",
-        Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2])),
-        rhs[-1],
-        rows,
-        epilogue,
-        state.buffer(op.lhs),
-        pack_columns(state, "qint_pack_columns", state.buffer(op.rhs), columns),
-        parameters=parameters,
+        name="qint_matmul",
+        window=window,
+        outputs=rhs[-1],
+        arithmetic=rows,
+        epilogue=epilogue,
         x_batch=Broadcast.of(lhs[:-2], shape[:-2]),
         w_batch=Broadcast.of(rhs[:-2], shape[:-2]),
+        result=result,
+        x=x,
+        weights=pack_columns(state, "qint_pack_columns", state.buffer(op.rhs), columns),
+        parameters=parameters,
     )
-    lower_contraction(state, task, result)
+    choose(state, task, [PAIRS if isinstance(rows, Pairs) else SINGLES])
 
 
-def _both_sides(op: MatMulOp) -> tuple[Arithmetic, Arithmetic]:
+def _both_sides(op: MatMulOp) -> tuple[Integers, Integers]:
     """The arithmetic of a matrix product for its left and for its right operand; they differ in the zero point."""
-    left, right = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
-    pairs = fits_i16(element_of(op.lhs), left) and fits_i16(element_of(op.rhs), right)
-    sides = ((op.lhs, left), (op.rhs, right))
-    if element_of(op.acc) == i64:
-        first, second = (largest_difference(*side) for side in sides)
-        return (
-            wide_arithmetic_for(op.lhs, left, second, other_fits=pairs),
-            wide_arithmetic_for(op.rhs, right, first, other_fits=pairs),
-        )
-    rows, columns = (arithmetic_for(*side, other_fits=pairs) for side in sides)
+    sides = ((op.lhs, op.lhs_zero_point.value.data), (op.rhs, op.rhs_zero_point.value.data))
+    sums = i64 if element_of(op.acc) == i64 else i32
+    fit = all(fits_i16(element_of(x), zero_point) for x, zero_point in sides)
+    first, second = (largest_difference(x, zero_point) for x, zero_point in sides)
+    kind = Pairs if fit and pairs_fit_sums(sums, first, second) else Singles
+    rows, columns = (kind(zero_point, sums) for _, zero_point in sides)
     return rows, columns
 
 

@@ -7,8 +7,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.features import parse_features
-from qmlir.codegen.kernel import Rule, lower_tensor_ops
+from qmlir.codegen.lowering import Rule, lower_tensor_ops
+from qmlir.codegen.machine import capabilities
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_loops import contraction, elementwise, normalization, reduction
@@ -39,4 +39,4 @@ class QIntToLoopsPass(ModulePass):
     memory: Literal["fast", "small"] = option("fast", "what kernels are made for: speed, or little scratch memory")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES, parse_features(self.features), small=self.memory == "small")
+        lower_tensor_ops(op, RULES, capabilities(self.features, small=self.memory == "small"))

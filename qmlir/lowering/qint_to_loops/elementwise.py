@@ -9,9 +9,8 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.features import bytes_packed, looks_up_bytes
-from qmlir.codegen.kernel import Array, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
+from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp
@@ -146,7 +145,7 @@ LOOKUP_WIDTHS = (64, 32, 16)
 def widths_of_bytes(count: int, register: int) -> tuple[int, ...]:
     """Lanes of the vectors in which so many bytes are added, the widest first: one that leaves no byte over, if any.
 
-    `register` is what `bytes_packed` returns for the processor.
+    `register` is the size of the registers that the processor packs bytes to.
     """
     fitting = [n for n in (64, 32, 16) if n <= max(register, WIDTHS[0])]
     first = next((i for i, n in enumerate(fitting) if count % n == 0), 0)
@@ -169,10 +168,10 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     tables = [state.constant(table) for table in op.tables()]
     # xDSL compares scalars only, and vectors of indices have no loads.
     widths = () if tables or isinstance(op, DivOp) else WIDTHS
-    if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and looks_up_bytes(state.features):
+    if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and state.machine.table == 256:
         formula, widths = ByteLookup(op.formula()), tuple(n for n in LOOKUP_WIDTHS if n <= prod(shape_of(result)))
     if isinstance(formula, BytesAdd) and formula.narrow.storage.itemsize == 1:
-        widths = widths_of_bytes(prod(shape_of(result)), bytes_packed(state.features))
+        widths = widths_of_bytes(prod(shape_of(result)), state.machine.packed)
     operands = [*map(state.buffer, op.operands), *map(state.constant, parameters)]
     lower_elementwise(state, op.name.replace(".", "_"), formula, operands, result, widths, tables)
 

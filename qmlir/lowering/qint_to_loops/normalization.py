@@ -15,8 +15,8 @@ from math import prod
 from xdsl.dialects.builtin import i32, i64
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import Entries
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.local_response import LocalResponse, LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp

@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import IntegerType, VectorType, f32, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Epilogue, Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import lower_resize, merged_around
+from qmlir.codegen.kernels.interfaces import Epilogue
 from qmlir.codegen.kernels.packing import Window, window_of
 from qmlir.codegen.kernels.windows import Reduction, lower_global_pool, lower_pool
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.pooling import (
     IN_FLOATS,

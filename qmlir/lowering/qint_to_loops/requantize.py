@@ -11,7 +11,8 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.kernel import Array, Epilogue, MainLowering
+from qmlir.codegen.kernels.interfaces import Epilogue
+from qmlir.codegen.lowering import Array, MainLowering
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import Narrow, Requantization, RequantizeOp
 from qmlir.numerics.contracts import CONTRACTS

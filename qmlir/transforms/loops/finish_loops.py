@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.codegen.kernel import LEFTOVERS, erase_dead, is_kernel, storage_memref
+from qmlir.codegen.lowering import LEFTOVERS, erase_dead, is_kernel, storage_memref
 from qmlir.dialects.loops import INPUTS
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import PipelineError, UnsupportedError

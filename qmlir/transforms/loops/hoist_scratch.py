@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.codegen.kernel import PARALLEL
+from qmlir.codegen.lowering import PARALLEL
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, SCRATCH, THREADS, whole_lines
 from qmlir.errors import PipelineError
 from qmlir.ir.passes import option

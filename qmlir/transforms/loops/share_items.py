@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType,
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.kernel import PARALLEL
+from qmlir.codegen.lowering import PARALLEL
 from qmlir.dialects.loops import INPUTS, MOST_THREADS, THREADS
 from qmlir.dialects.simd import AddBytesOp, DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.errors import OptionError, PipelineError

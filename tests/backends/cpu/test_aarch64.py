@@ -1,4 +1,4 @@
-"""Code for AArch64, run by an emulator: simd at its extremes, random layers, samples of all operations, threads."""
+"""Code for AArch64, run by an emulator: simd at its extremes, samples of all operations, threads."""
 
 import re
 import signal
@@ -33,15 +33,6 @@ from tests.backends.cpu import emulated
 from tests.conftest import THOROUGH
 from tests.lowering.both import assert_same, compiled, features_of, network, referred, to_loops
 from tests.lowering.loops_to_llvm.kernels import lowered, specs, vectorwise
-from tests.lowering.qint_to_loops import (
-    test_random_bytes,
-    test_random_convolutions,
-    test_random_depthwise,
-    test_random_elementwise,
-    test_random_matrices,
-    test_random_pools,
-)
-from tests.lowering.qint_to_loops.random_layers import Layer, network_of, split, without_collection
 from tests.ops.sample import Sample
 from tests.ops.samples import SAMPLES
 from tests.ops.test_lowerings import NOT_RUN
@@ -260,23 +251,7 @@ def test_the_instruction_is_what_runs() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Random layers, and the samples of all operations
-
-FAMILIES = (
-    test_random_bytes.draw,
-    test_random_convolutions.draw,
-    test_random_depthwise.draw,
-    test_random_depthwise.draw_sliding,
-    test_random_elementwise.draw,
-    test_random_matrices.draw,
-    test_random_pools.draw,
-)
-
-OF_EACH = 7 if THOROUGH else 2
-"""Layers of each family in a batch."""
-
-BATCHES = 16 if THOROUGH else 1
-"""Batches for each processor."""
+# The samples of all operations
 
 RUN = [sample for sample in SAMPLES if str(sample) not in NOT_RUN]
 
@@ -285,30 +260,6 @@ AT_ONCE = 40 if THOROUGH else 20
 
 SAMPLED = [RUN[i : i + AT_ONCE] for i in range(0, len(RUN), AT_ONCE)] if THOROUGH else [RUN[:: len(RUN) // AT_ONCE]]
 """Samples by program: all, or some of all kinds."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(BATCHES))
-@pytest.mark.parametrize("cpu", PROCESSORS)
-def test_random_layers(cpu: str, batch: int) -> None:
-    """The layers of a batch are one program, whose kernels compute their items in parts."""
-    emulated.require()
-    machine, rng = machine_of(cpu), np.random.default_rng([64, batch])
-    layers: list[Layer] = [draw(rng) for draw in FAMILIES for _ in range(OF_EACH)]
-    inputs = [x for layer in layers for x in layer.inputs]
-    with without_collection():
-        module = network_of(layers)
-        signature, named, expected = referred(module, inputs)
-        loops = to_loops(module, features=features_of(machine), verify=batch == 0)
-        split(loops, rng)
-        executable = compiled(loops, signature, machine, verify=batch == 0)
-    got = emulated.run(executable, signature.arrays(named), cpu)
-    for layer, e, g in zip(layers, expected, got, strict=True):
-        np.testing.assert_array_equal(g, e, layer.drawn)
-    found = emulated.instructions(executable.object)
-    has, lacks = PROCESSORS[cpu]
-    assert has in found
-    assert not [name for name in found if re.fullmatch(lacks, name)]
 
 
 def network_of_samples(samples: Sequence[Sample]) -> tuple[ModuleOp, list[Array]]:

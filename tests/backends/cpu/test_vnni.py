@@ -1,4 +1,4 @@
-"""Code with AVX-512, with and without VNNI, run by an emulator: simd at its extremes, random layers, networks."""
+"""Code with AVX-512, with and without VNNI, run by an emulator: simd at its extremes, networks."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,9 +9,7 @@ import pytest
 import qmlir
 from qmlir.backends.cpu import Machine
 from tests.backends.cpu import bochs
-from tests.backends.cpu.test_aarch64 import BATCHES, FAMILIES, OF_EACH, all_cases, dots, program
-from tests.lowering.both import compiled, features_of, referred, to_loops
-from tests.lowering.qint_to_loops.random_layers import Layer, network_of, split, without_collection
+from tests.backends.cpu.test_aarch64 import all_cases, dots, program
 
 PROCESSORS: Mapping[str, set[str]] = {
     "icelake-server": {"vpdpbusd zmm"},
@@ -52,27 +50,6 @@ def test_the_instruction_is_what_runs() -> None:
     inputs = [x for case in cases for x in case.operands]
     assert bochs.run_as(executable, inputs, bochs.MODELS["skylake-avx512"]) is None
     assert bochs.run_as(executable, inputs, bochs.MODELS["icelake-server"]) is not None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch", range(BATCHES))
-@pytest.mark.parametrize("cpu", PROCESSORS)
-def test_random_layers(cpu: str, batch: int) -> None:
-    """The layers of a batch are one program, whose kernels compute their items in parts."""
-    bochs.require(cpu)
-    machine, rng = Machine.of(cpu), np.random.default_rng([512, batch])
-    layers: list[Layer] = [draw(rng) for draw in FAMILIES for _ in range(OF_EACH)]
-    inputs = [x for layer in layers for x in layer.inputs]
-    with without_collection():
-        module = network_of(layers)
-        signature, named, expected = referred(module, inputs)
-        loops = to_loops(module, features=features_of(machine), verify=batch == 0)
-        split(loops, rng)
-        executable = compiled(loops, signature, machine, verify=batch == 0)
-    got = bochs.run(executable, signature.arrays(named), cpu)
-    for layer, e, g in zip(layers, expected, got, strict=True):
-        np.testing.assert_array_equal(g, e, layer.drawn)
-    assert_has(bochs.instructions(executable.object), cpu)
 
 
 @pytest.mark.models

@@ -24,8 +24,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.backends.cpu.machine import known_to_llvm, missing_here
-from qmlir.codegen.features import multiplies_matrices, products_at_once
-from qmlir.codegen.kernel import PARALLEL, is_kernel
+from qmlir.codegen.lowering import PARALLEL, is_kernel
+from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
@@ -197,13 +197,13 @@ class Form:
     @property
     def multiplies_matrices(self) -> bool:
         """Whether kernels of a matrix unit take the place of others."""
-        return self.kernels is None and not self.portable and multiplies_matrices(enabled(Machine.of(self.cpu)))
+        return self.kernels is None and not self.portable and capabilities(enabled(Machine.of(self.cpu))).matrices
 
     @property
     def lacks(self) -> frozenset[str]:
         """Names of kernels that others take the place of: Winograd's, where four products at once are faster."""
         features = frozenset() if self.portable else enabled(Machine.of(self.kernels or self.cpu))
-        return frozenset({"qint_winograd"} if products_at_once(features) == 4 else ())
+        return frozenset({"qint_winograd"} if capabilities(features).quad_rate == 4 else ())
 
     def machine(self) -> Machine:
         """The processor; skips the test if it is of another architecture, or has features that this one lacks."""

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import SSAValue
 
 import qmlir
-from qmlir.backends.cpu.processors import PROCESSORS
-from qmlir.codegen.kernels.bits import Packing, pack
+from qmlir.codegen.kernels.packed_weights import Packing, pack
+from qmlir.codegen.machine import Capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -22,10 +22,8 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.packing import BYTE
-from tests.backends.cpu import programs
-from tests.backends.cpu.test_elsewhere import machine_of
 from tests.conftest import crossed
-from tests.lowering.both import assert_same, check, compiled, features_of, network, referred, to_loops
+from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
 FEATURES = {
@@ -221,15 +219,15 @@ def test_a_zero_of_the_layout() -> None:
     table = table_of(3)
     w = np.tile(table, 64)
     padded = np.where(np.arange(w.size) % 4 == 3, 0, w).astype(np.int8)
-    assert pack(w, Codebook(3, table), 8, frozenset())[0] == Packing(3, 8, word=4)
-    assert pack(padded, Codebook(3, table), 8, frozenset({"ssse3"}))[0] == Packing(3, 8)
+    assert pack(w, Codebook(3, table), 8, Capabilities())[0] == Packing(3, 8, word=4)
+    assert pack(padded, Codebook(3, table), 8, Capabilities(table=256))[0] == Packing(3, 8)
     every = np.concatenate([w, padded])
-    packing, packed = pack(every, Codebook(3, table), 8, frozenset())
+    packing, packed = pack(every, Codebook(3, table), 8, Capabilities())
     assert packing == Packing(4, 16, word=4)
     assert set(packed[:16]) == {0, *table}
     wide = table_of(6)
     every = np.append(np.tile(wide, 8), np.zeros(64, np.int8))
-    assert pack(every, Codebook(6, wide), 8, frozenset())[0] == Packing(BYTE)
+    assert pack(every, Codebook(6, wide), 8, Capabilities())[0] == Packing(BYTE)
 
 
 @pytest.mark.slow
@@ -304,19 +302,3 @@ def test_a_network(cpu: str) -> None:
         reference = qmlir.reference(q)
         for image in images[:5]:
             np.testing.assert_array_equal(code(image), reference(image))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cpu", [name for name in PROCESSORS if name != "x86-64-v2"])
-def test_code_for_other_processors(cpu: str) -> None:
-    machine, table = machine_of(cpu), table_of(5, FAR)
-    graphs = {
-        convolution(weights_of(table, 12, 3, 3, 8), table): integers(0, 1, 5, 6, 8),
-        fully_connected(weights_of(table, 12, 64), table): integers(0, 1, 64),
-        depthwise(weights_of(table, 1, 3, 3, 24), table): integers(0, 1, 5, 6, 24),
-    }
-    for graph, x in graphs.items():
-        module = network(graph, ConstantOp(x).y.type)
-        signature, named, expected = referred(module, [x])
-        executable = compiled(to_loops(module, features=features_of(machine), verify=False), signature, machine)
-        assert_same(expected, programs.run(executable, [signature.arrays(named)])[0])

@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
 import qmlir
-from qmlir.backends.cpu.processors import PROCESSORS
-from qmlir.codegen.kernels.bits import pack_bits, pieces, width_in_chunks
+from qmlir.codegen.kernels.packed_weights import pack_bits, pieces, width_in_chunks
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -21,10 +20,8 @@ from qmlir.numerics import Array
 from qmlir.numerics.groups import Groups, spread
 from qmlir.numerics.levels import Even
 from qmlir.numerics.packing import BYTE
-from tests.backends.cpu import programs
-from tests.backends.cpu.test_elsewhere import machine_of
 from tests.conftest import crossed
-from tests.lowering.both import assert_same, check, compiled, features_of, network, referred, to_loops
+from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
 FEATURES = {"host": None, "avx2": "+avx2,+fma", "sse": "", "no vectors": "+thumb2", "vnni of 256": "+avx2,+avxvnni"}
@@ -203,18 +200,6 @@ def test_bytes_of_biases(data: int, bits: int, bias: Sequence[int], dtype: str) 
     arrays = [op.value.array.reshape(-1) for op in lowered.walk() if isinstance(op, ConstantBufferOp)]
     assert [str(a.dtype) for a in arrays if a[:2].tolist() == bias] == [dtype]
     check(graph, x)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cpu", [name for name in PROCESSORS if name != "x86-64-v2"])
-def test_code_for_other_processors(cpu: str) -> None:
-    machine, x = machine_of(cpu), integers(0, 1, 5, 6, 8)
-    graphs = convolution(weights_of(5, 12, 3, 3, 8), 5), grouped_convolution(weights_of(4, 12, 3, 3, 8).clip(-7))
-    for graph in graphs:
-        module = network(graph, ConstantOp(x).y.type)
-        signature, named, expected = referred(module, [x])
-        executable = compiled(to_loops(module, features=features_of(machine), verify=False), signature, machine)
-        assert_same(expected, programs.run(executable, [signature.arrays(named)])[0])
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
-from qmlir.codegen.features import sums_byte_pairs, sums_quads
+from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -56,6 +56,6 @@ def draw(rng: np.random.Generator) -> Layer:
 
 @batches
 def test_products_of_bytes(batch: int, form: Form) -> None:
-    features = enabled(Machine.of(form.cpu))
-    paired = sums_byte_pairs(features) and not sums_quads(features) and form.kernels is None
+    machine = capabilities(enabled(Machine.of(form.cpu)))
+    paired = machine.byte_pairs and not machine.quads and form.kernels is None
     computes(draw, batch, form, ["reordered_pixels"] if paired else ["qint_fully_connected"])

@@ -1,12 +1,12 @@
-"""Bands of a depthwise convolution: the input rows that a window reads, `group` rows each, prepared for the arithmetic.
+"""Row groups of a depthwise convolution: `group` rows that a window reads, prepared for the arithmetic.
 
-A group of one: output row r reads the rows r·stride, r·stride + 1, …, counted from the first row of padding, and band
-b is row b. A group of two: band b has the rows 2b and 2b + 1. If r·stride is odd, the window begins at the second row
-of a band, and the first row of that band gets the weight zero. So the weights exist in two phases:
+A group of one: output row r reads the rows r·stride, r·stride + 1, …, counted from the first row of padding, and row
+group b is row b. A group of two: row group b has the rows 2b and 2b + 1. If r·stride is odd, the window begins at the
+second row of a group, and the first row of that group gets the weight zero. So the weights exist in two phases:
 
     r·stride even:  (w0, w1) (w2, 0)        odd:  (0, w0) (w1, w2)
 
-Rows that are `dilation` apart are never neighbours. If the dilation is not 1, an output row has bands of its own,
+Rows that are `dilation` apart are never neighbours. If the dilation is not 1, an output row has row groups of its own,
 which start at its first tap, and which no other output row reads.
 """
 
@@ -18,14 +18,15 @@ import numpy as np
 from xdsl.dialects.builtin import i16, i32
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import Array, TapArithmetic
+from qmlir.codegen.kernels.interfaces import TapArithmetic
 from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.lowering import Array
 from qmlir.codegen.value import Value
 
 
 @dataclass(frozen=True)
-class Bands:
-    """How the rows of a window's input are grouped. Bands are numbered down an image, from its top padding on.
+class RowGroups:
+    """How the rows of a window's input are grouped. RowGroups are numbered down an image, from its top padding on.
 
     extent, stride, dilation, origin   those of the window's rows (see `Window`)
     """
@@ -37,32 +38,32 @@ class Bands:
     group: int
 
     @staticmethod
-    def of(window: Window, group: int) -> "Bands":
-        """The bands of a window's rows."""
-        return Bands(window.extent[0], window.strides[0], window.dilations[0], window.origin[0], group)
+    def of(window: Window, group: int) -> "RowGroups":
+        """The row groups of a window's rows."""
+        return RowGroups(window.extent[0], window.strides[0], window.dilations[0], window.origin[0], group)
 
     @property
     def shared(self) -> bool:
-        """Whether output rows share bands."""
+        """Whether output rows share row groups."""
         return self.dilation == 1
 
     @property
     def phases(self) -> int:
-        """The number of places in a band at which a window may begin."""
+        """The number of places in a row group at which a window may begin."""
         return self.group if self.shared and self.stride % self.group else 1
 
     @property
     def count(self) -> int:
-        """The number of bands that an output row reads."""
+        """The number of row groups that an output row reads."""
         return -(-(self.phases - 1 + self.extent) // self.group)
 
     def per_image(self, rows: int) -> int:
-        """The number of bands of an image with so many output rows."""
+        """The number of row groups of an image with so many output rows."""
         last = rows - 1
         return (last * self.stride // self.group if self.shared else last * self.count) + self.count
 
     def leave(self, rows: int, height: int) -> bool:
-        """Whether some band has a row outside the image, which has `height` rows and so many output rows."""
+        """Whether some row group has a row outside the image, which has `height` rows and so many output rows."""
         if self.shared:
             bottom = self.per_image(rows) * self.group - 1
         else:
@@ -71,36 +72,36 @@ class Bands:
         return self.origin > 0 or bottom - self.origin >= height
 
     def first(self, row: Value) -> Value:
-        """The first of the bands that an output row reads."""
+        """The first of the row groups that an output row reads."""
         return row * self.stride // self.group if self.shared else row * self.count
 
     def end(self, row: int) -> int:
-        """The band behind those that an output row reads."""
+        """The row group behind those that an output row reads."""
         return (row * self.stride // self.group if self.shared else row * self.count) + self.count
 
     def top(self, row: int, prepared: int = 0) -> int:
-        """The first row of the image that an output row reads, if the bands before `prepared` need not be read."""
+        """The first row of the image that an output row reads, if the row groups before `prepared` need not be read."""
         if not self.shared:
             return row * self.stride - self.origin
         return max(row * self.stride // self.group, prepared) * self.group - self.origin
 
     def reach(self) -> tuple[int, int]:
-        """How far above row · stride the bands of an output row begin at most, and the rows from there to their end."""
+        """How far above row · stride the groups of an output row begin at most, and the rows to their end."""
         if not self.shared:
             return self.origin, (self.count * self.group - 1) * self.dilation + 1
         above = self.phases - 1
         return self.origin + above, self.count * self.group + above
 
     def phase(self, row: Value) -> Value:
-        """The place in its first band at which the window of an output row begins."""
+        """The place in its first row group at which the window of an output row begins."""
         return row * self.stride % self.phases
 
-    def rows(self, band: Value) -> list[Value]:
-        """The rows of a band, counted in the image; some may lie outside."""
+    def rows(self, row_group: Value) -> list[Value]:
+        """The rows of a row group, counted in the image; some may lie outside."""
         if self.shared:
-            rows = [band * self.group + i for i in range(self.group)]
+            rows = [row_group * self.group + i for i in range(self.group)]
         else:
-            top, step = band // self.count * self.stride, band % self.count * self.group
+            top, step = row_group // self.count * self.stride, row_group % self.count * self.group
             rows = [top + (step + i) * self.dilation for i in range(self.group)]
         return [row - self.origin for row in rows]
 
@@ -122,8 +123,8 @@ def covering(code: Code, size: Value, step: int, name: str) -> Generator[Value]:
 
 
 @dataclass(frozen=True)
-class PreparedBand(Microkernel):
-    """ring[to + t, c, i] = prepare(x[lines[i] + t, c]) for the columns t of a band, the channels c, and its rows i.
+class PreparedRows(Microkernel):
+    """ring[to + t, c, i] = prepare(x[lines[i] + t, c]) for columns t of a row group, channels c, and its rows i.
 
     dense    whether each input channel has one output channel; otherwise `multiplier` have the same input channel, and
              `lines` are the places of the input's channel 0, of which `first` is the first output channel
@@ -177,7 +178,7 @@ class PreparedBand(Microkernel):
             copy(None, ())
 
     def _store(self, ring: Buffer, place: Value, data: list[Value], replace: "_Replace | None") -> None:
-        """Stores a vector of channels of the rows of a band."""
+        """Stores a vector of channels of the rows of a row group."""
         if len(data) == 1:
             ring.store(self.arithmetic.prepare(data[0]), place)
             return
@@ -192,7 +193,7 @@ _Replace = Callable[[Value], Value]
 
 
 def _replacement(code: Code, number: Value, inside: Sequence[Value]) -> _Replace:
-    """What replaces the rows of a band outside the image by a number, in a vector of pairs of i16."""
+    """What replaces the rows of a row group outside the image by a number, in a vector of pairs of i16."""
     outside, none = number.to(i32), code.constant(0, i32)
     kept, both = none, (outside << 16) | (outside & 0xFFFF)
     for within, half in zip(inside, (0xFFFF, -0x10000), strict=True):  # the bits of a pair's elements, as i32

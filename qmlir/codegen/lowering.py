@@ -21,14 +21,16 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeIs
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     Float32Type,
     Float64Type,
     IntegerAttr,
@@ -45,10 +47,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.features import has_vectors
 from qmlir.codegen.leads import APART
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.loops import LAYER, LEADS, STRIPES
+from qmlir.dialects.loops import KERNELS, LAYER, LEADS, STRIPES
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -110,20 +112,19 @@ class Kernel(abc.ABC):
 class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
 
-    features   features of the processor, by which kernels are chosen
-    small      whether kernels are to take little scratch memory, even if that takes time
+    machine    what the processor can do, by which kernels are chosen
     at         the operation being lowered; new operations of main are inserted before it
     """
 
     module: ModuleOp
-    features: frozenset[str] = frozenset()
-    small: bool = False
+    machine: Capabilities = Capabilities()
     at: Operation | None = None
 
     def __post_init__(self) -> None:
         self._functions: dict[tuple[object, ...], str] = {}
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
+        self.chosen: dict[str, Attribute] = {}
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -221,7 +222,7 @@ class MainLowering:
         symbol = self._functions.get((kernel, types)) or self._write(kernel, types)
         bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
         call = self.insert(func.CallOp(symbol, [*arguments, *bounds], []))
-        if self.small:
+        if self.machine.small:
             buffers = [cast("MemRefType[Attribute]", type) for type in types]
             leads = kernel.leads(buffers)
             call.attributes[LEADS] = DenseArrayBase.from_list(i64, [leads.get(i, APART) for i in range(len(types))])
@@ -229,6 +230,19 @@ class MainLowering:
                 call.attributes[STRIPES] = stripes.attribute()
         if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
             call.attributes[LAYER] = layer
+            self.record(kernel.symbol or _symbol(self.at), "", again=False)
+
+    def record(self, name: str, why: str, *, again: bool = True) -> None:
+        """Records the kernel of the operation being lowered, and why it was chosen, if operations are numbered.
+
+        Args:
+            name: What users read as the kernel's name.
+            why: The reason; empty if the operation has one kernel.
+            again: Whether the record replaces an earlier one.
+        """
+        number = None if self.at is None else self.at.attributes.get(LAYER)
+        if isinstance(number, IntegerAttr) and (again or str(number.value.data) not in self.chosen):
+            self.chosen[str(number.value.data)] = ArrayAttr([StringAttr(name), StringAttr(why)])
 
     def _write(self, kernel: Kernel, types: tuple[Attribute, ...]) -> str:
         assert self.at is not None
@@ -238,9 +252,7 @@ class MainLowering:
             kernel.write(code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end))
 
         names = [*kernel.arguments(len(types)), "begin", "end"]
-        symbol = self._function(
-            kernel.symbol or self.at.name.replace(".", "_"), [*types, INDEX, INDEX], names, PARALLEL, body
-        )
+        symbol = self._function(kernel.symbol or _symbol(self.at), [*types, INDEX, INDEX], names, PARALLEL, body)
         self._functions[kernel, types] = symbol
         return symbol
 
@@ -273,7 +285,7 @@ class MainLowering:
         entry = Block(arg_types=types)
         for argument, hint in zip(entry.args, names, strict=True):
             argument.name_hint = hint
-        code = Code(entry, self._microkernel, vectors=has_vectors(self.features))
+        code = Code(entry, self._microkernel, vectors=self.machine.vectors)
         body(code, entry.args)
         code.add(func.ReturnOp())
         code.finish()
@@ -303,11 +315,9 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(
-    module: ModuleOp, rules: Rules, features: frozenset[str] = frozenset(), *, small: bool = False
-) -> None:
+def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities) -> None:
     """Lowers the operations that have a rule in all main functions of `module`, in program order."""
-    state = MainLowering(module, features, small)
+    state = MainLowering(module, machine)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
@@ -317,6 +327,16 @@ def lower_tensor_ops(
             state.at = op
             rule(state, op)
         erase_dead(function, (*rules, *LEFTOVERS))
+    if state.chosen:
+        before = module.attributes.get(KERNELS)
+        module.attributes[KERNELS] = DictionaryAttr(
+            {**(before.data if isinstance(before, DictionaryAttr) else {}), **state.chosen}
+        )
+
+
+def _symbol(op: Operation) -> str:
+    """The name of a kernel that computes an operation: `nn_softmax` of `nn.softmax`."""
+    return op.name.replace(".", "_")
 
 
 def is_kernel(function: func.FuncOp) -> bool:
@@ -382,158 +402,3 @@ def constant_array(tensor: SSAValue) -> Array | None:
         array = array.view(f"i{array.dtype.itemsize}")
     assert is_tensor(tensor.type) or is_memref(tensor.type)
     return array.reshape(tensor.type.get_shape())
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Interfaces that parametrize contraction kernels: how they multiply and add, and how they finish accumulators.
-
-
-class Arithmetic(abc.ABC):
-    """How a contraction multiplies and adds; implementations are frozen dataclasses.
-
-    group        channels that one step multiplies; weights are [blocks, KH, KW, C' / group, lanes, group]
-    element      element type of the input that `step` reads, and so of a tile (packing.py)
-    sums         element type of the accumulators
-    zero_point   what `prepare` subtracts
-    outside      the number in a tile at positions outside the image
-    """
-
-    group: int
-    element: Attribute
-    sums: Attribute
-    zero_point: int
-    outside: int = 0
-
-    @property
-    def keeps(self) -> bool:
-        """Whether `prepare` only converts the type and keeps the number."""
-        return True
-
-    @property
-    def prepared(self) -> "Arithmetic":
-        """The arithmetic of the steps alone, on prepared elements: what differs in `prepare` only is equal."""
-        return self
-
-    @abc.abstractmethod
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        """Converts an input element to the form that a tile holds.
-
-        `zero_point` is subtracted instead of the arithmetic's own; it is of the type `element`.
-        """
-
-    @abc.abstractmethod
-    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        """The initial accumulators of a block of output channels: the bias or zeros."""
-
-    def arranged(self, weights: Array) -> Array:
-        """Packed weights, groups behind groups, in the order in which steps take those of a group."""
-        return weights
-
-    @abc.abstractmethod
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        """Loads the weights of one step; `at` is the number of steps whose weights lie before."""
-
-    @abc.abstractmethod
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
-
-
-class QuadArithmetic(Arithmetic):
-    """An arithmetic that multiplies four bytes, which need not be channels, and adds the products to a sum."""
-
-    @property
-    @abc.abstractmethod
-    def prepared(self) -> "QuadArithmetic":
-        """The arithmetic of the steps alone; see `Arithmetic`."""
-
-    @abc.abstractmethod
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        """Adds Σ_{j<4} x[4i + j] · w[4i + j] to lane i of the accumulators; x and w are vectors."""
-
-
-class TapArithmetic(abc.ABC):
-    """How a depthwise convolution multiplies and adds; implementations are frozen dataclasses.
-
-    group     the taps that a step multiplies, 1 or 2; two taps are neighbouring rows of one column
-    element   the type of the ring's elements; i16 if `group` is 2
-    sums      the type of the accumulators
-    outside   the number in the ring at positions outside the image
-    """
-
-    group: int
-    element: Attribute
-    sums: Attribute
-    outside: int
-
-    @property
-    def prepared(self) -> "TapArithmetic":
-        """The arithmetic without `outside`: what differs in that number only is equal."""
-        return self
-
-    @abc.abstractmethod
-    def prepare(self, x: Value) -> Value:
-        """Converts input elements to the form that the ring holds."""
-
-    @abc.abstractmethod
-    def weights(self, w: Value) -> Value:
-        """Converts weights to the form that a step multiplies."""
-
-    @abc.abstractmethod
-    def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        """The initial accumulators of the channels from `channel` on: the bias or zeros."""
-
-    @abc.abstractmethod
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        """Adds the products of one step; x and w hold the `group` taps of a channel as neighbours."""
-
-
-class Epilogue(abc.ABC):
-    """The computation on accumulators before they are stored; implementations are frozen dataclasses.
-
-    parameters   how many buffers of per-channel parameters it reads, [blocks · lanes] each
-    """
-
-    parameters: int
-
-    @abc.abstractmethod
-    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
-        """The result's elements, computed from accumulators and the parameters of their channels, lane by lane."""
-
-
-class Finished:
-    """What sums products with weights, starts with a bias if there is one, and finishes by an epilogue.
-
-    Buffers: the data, the weights, the bias if `has_bias`, the epilogue's parameters, the result.
-    """
-
-    DATA: ClassVar[Sequence[str]] = ("x", "w")
-    """Name hints of data and weights."""
-
-    name: str
-    epilogue: Epilogue
-    has_bias: bool
-
-    @property
-    def symbol(self) -> str:
-        """The name of the function without its number."""
-        return self.name
-
-    @property
-    def buffers(self) -> Sequence[str]:
-        """Name hints of the buffers."""
-        names = [*self.DATA, *(["bias"] if self.has_bias else [])]
-        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
-
-    def roles(self, buffers: Sequence[Buffer]) -> tuple[Buffer, Buffer, Buffer | None, Sequence[Buffer], Buffer]:
-        """Returns the buffers as data, weights, bias, parameters and result."""
-        x, w, *rest = buffers
-        bias = rest.pop(0) if self.has_bias else None
-        *parameters, y = rest
-        return x, w, bias, parameters, y
-
-
-class FinishedKernel(Finished, Kernel):
-    """A kernel that sums products with weights and finishes the sums."""
-
-    def arguments(self, count: int) -> Sequence[str]:
-        return self.buffers

@@ -6,9 +6,9 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
-from qmlir.codegen.features import multiplies_matrices
-from qmlir.codegen.kernels.matrices import DEPTH, FAR, SIDE, STRIP, UNIT, Depth, Strips
+from qmlir.codegen.kernels.matrix_unit import DEPTH, FAR, SIDE, STRIP, UNIT, Depth, Strips
 from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -19,7 +19,8 @@ from tests.lowering.both import check
 from tests.lowering.qint_to_loops.random_layers import requantization, requantized
 
 HAS_UNIT = pytest.mark.skipif(
-    not multiplies_matrices(enabled(Machine.host())), reason="this processor has no matrix unit, or no leave to use it"
+    not capabilities(enabled(Machine.host())).matrices,
+    reason="this processor has no matrix unit, or no leave to use it",
 )
 
 

@@ -20,22 +20,21 @@ sums are exact modulo 2^32, and the result fits i32.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
-from qmlir.codegen.features import multiplies_matrices
-from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
-from qmlir.codegen.kernels.bits import constant_weights
-from qmlir.codegen.kernels.contraction import Task
+from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
+from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.packed_weights import constant_weights
 from qmlir.codegen.kernels.packing import Window, gather_windows, pad_channels, prepare_image
+from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
+from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.types import is_memref
 
 SIDE = 16
 """Rows and columns of i32 that a register holds."""
@@ -180,7 +179,7 @@ class Depth:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Numbers):
     """What one call of `StripTimesBlock` computes; places and distances are numbers of elements.
 
     x_at              the first element of the first place's window
@@ -218,11 +217,6 @@ class Job:
     valid: Value
     ahead: Value
 
-    @property
-    def numbers(self) -> Sequence[Value]:
-        """All numbers, in the order of the fields."""
-        return [getattr(self, field.name) for field in fields(self)]
-
 
 @dataclass(frozen=True)
 class StripTimesBlock(Finished, Microkernel):
@@ -257,7 +251,7 @@ class StripTimesBlock(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        return [*self.buffers, *(field.name for field in fields(Job))]
+        return [*self.buffers, *Job.names()]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         job = Job(*numbers)
@@ -370,7 +364,7 @@ class StripTimesBlock(Finished, Microkernel):
         """Calls `finish` with the output at a place, if there is one.
 
         The row of place f is f div W = (f · ⌈2^40 / W⌉) >> 40: the product exceeds f · 2^40 / W by less than f, and
-        therefore by less than 2^40 / W as long as f · W < 2^40, which `suits` demands.
+        therefore by less than 2^40 / W as long as f · W < 2^40, which `why_not` demands.
         """
         if not self.gaps:
             finish(place)
@@ -382,29 +376,33 @@ class StripTimesBlock(Finished, Microkernel):
 
 
 @dataclass(frozen=True)
-class MatrixContraction(FinishedKernel):
+class MatrixContraction(LayerKernel[Arithmetic]):
     """y[n, oh, ow, o] = finish(bias[o] + Σ_{kh,kw,c} x[…] · w[o, kh, kw, c]).
 
     Buffers: x [N·H, W·C], w (see `Depth.pack`), the bias [blocks · lanes], the epilogue's parameters, y [N·OH·OW·O].
     """
 
-    name: str
-    strips: Strips
-    depth: Depth
-    outputs: int
     lanes: int
-    epilogue: Epilogue
-    has_bias: bool
+
+    @property
+    def strips(self) -> Strips:
+        """The strips of the window."""
+        return Strips.of(self.layer.window)
+
+    @property
+    def depth(self) -> Depth:
+        """The runs of the window."""
+        return Depth.of(self.layer.window)
 
     @property
     def blocks(self) -> int:
         """The number of blocks of output channels."""
-        return -(-self.outputs // self.lanes)
+        return -(-self.layer.outputs // self.lanes)
 
     @property
     def weights(self) -> int:
         """The number of weights."""
-        return self.depth.rows * self.depth.runs * self.depth.run * self.outputs
+        return self.depth.rows * self.depth.runs * self.depth.run * self.layer.outputs
 
     @property
     def by_blocks(self) -> bool:
@@ -413,7 +411,7 @@ class MatrixContraction(FinishedKernel):
         Each thread then reads a part of the weights, but all data, and the layers that follow find half of the outputs
         in another processor's cache.
         """
-        window, outputs = self.strips.window, self.strips.count * self.strips.outputs * self.outputs
+        window, outputs = self.layer.window, self.strips.count * self.strips.outputs * self.layer.outputs
         return self.weights > 2 * (window.batch * window.height * window.width * window.channels + outputs)
 
     @property
@@ -431,19 +429,19 @@ class MatrixContraction(FinishedKernel):
         """The function that computes the outputs of a part for a block."""
         height = min(self.strips.places, SIDE)
         return StripTimesBlock(
-            f"{self.name.split('_')[0]}_strip_times_block",
-            self.epilogue,
-            self.has_bias,
-            self.lanes,
-            height,
-            2 if self.strips.places > height and self.lanes < 4 * SIDE else 1,
-            self.depth.width,
-            self.depth.overlaps,
-            self.depth.rows > 1,
-            self.depth.runs > 1,
-            self.strips.columns > 0,
-            self.outputs % self.lanes != 0,
-            self.streams,
+            name=f"{self.name.split('_')[0]}_strip_times_block",
+            epilogue=self.epilogue,
+            has_bias=self.has_bias,
+            lanes=self.lanes,
+            height=height,
+            tall=2 if self.strips.places > height and self.lanes < 4 * SIDE else 1,
+            width=self.depth.width,
+            overlaps=self.depth.overlaps,
+            rows=self.depth.rows > 1,
+            runs=self.depth.runs > 1,
+            gaps=self.strips.columns > 0,
+            partial=self.layer.outputs % self.lanes != 0,
+            streams=self.streams,
         )
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -480,13 +478,13 @@ class MatrixContraction(FinishedKernel):
         self, code: Code, buffers: Sequence[Buffer], strip: Value, block: Value, first: Value, places: Value
     ) -> None:
         """Computes a block of output channels of some places of a strip."""
-        strips, depth, window, inner = self.strips, self.depth, self.strips.window, self.inner
+        strips, depth, window, inner = self.strips, self.depth, self.layer.window, self.inner
         together = inner.height * inner.tall
         pieces = (places + (together - 1)) // together
         lines = depth.width * self.lanes // LINE
         valid = code.index(self.lanes)
-        if self.outputs % self.lanes:
-            valid = (self.outputs - block * self.lanes).minimum(self.lanes)
+        if self.layer.outputs % self.lanes:
+            valid = (self.layer.outputs - block * self.lanes).minimum(self.lanes)
         job = Job(
             x_at=strips.first_element(strip),
             distance=code.index(strips.distance),
@@ -498,8 +496,8 @@ class MatrixContraction(FinishedKernel):
             last=code.index(depth.begins[-1]),
             w_at=block * (depth.rows * depth.runs * len(depth.begins) * depth.width * self.lanes),
             block=block,
-            y_at=strip * (strips.outputs * self.outputs) + block * self.lanes,
-            apart=code.index(self.outputs),
+            y_at=strip * (strips.outputs * self.layer.outputs) + block * self.lanes,
+            apart=code.index(self.layer.outputs),
             first=first,
             places=places,
             columns=code.index(strips.columns),
@@ -511,17 +509,20 @@ class MatrixContraction(FinishedKernel):
         code.call(inner, buffers, job.numbers)
 
 
-def suits(task: Task, features: frozenset[str]) -> bool:
-    """Whether the processor has a matrix unit, and a task of bytes with constant weights is worth it."""
-    plain = task.groups == 1 and task.multipliers is None and not isinstance(task.weights, SSAValue)
-    if not plain or not multiplies_matrices(features):
-        return False
+def why_not(task: Task[Arithmetic]) -> str:
+    """Why the unit, on a processor that has one, does not suit a task of bytes; empty if it does."""
+    if not task.is_plain or task.grouped is not None:
+        return "weights are computed, grouped or scaled"
     window = task.window.flattened()
-    strips = Strips.of(window)
+    strips, products = Strips.of(window), window.channels * window.extent[0] * window.extent[1]
+    if strips.places < FEWEST_PLACES:
+        return f"fewer than {FEWEST_PLACES} outputs at one distance"
+    if task.outputs < SIDE // 2:
+        return f"fewer than {SIDE // 2} output channels"
+    if products < FEWEST_PRODUCTS:
+        return f"fewer than {FEWEST_PRODUCTS} products of an output"
     near = (strips.places + window.width * window.extent[1]) * (window.width + 2 * window.origin[1]) < 1 << RECIPROCAL
-    products = window.channels * window.extent[0] * window.extent[1]
-    enough = strips.places >= FEWEST_PLACES and task.outputs >= SIDE // 2 and products >= FEWEST_PRODUCTS
-    return enough and near
+    return "" if near else "the image is too large for its divisions"
 
 
 def scattered(window: Window) -> bool:
@@ -541,15 +542,11 @@ def _lanes(outputs: int, depth: Depth) -> int:
     return SIDE if 0 < outputs % (2 * SIDE) <= SIDE and outputs < 12 * SIDE else 2 * SIDE
 
 
-def lower_matrices(state: MainLowering, task: Task, result: SSAValue) -> None:
-    """Calls a kernel of the matrix unit for the tensor `result`; the task's arithmetic is `SignedQuads`."""
-    if 0 in shape_of(result):
-        state.replace(result, state.allocate_result(result))
-        return
+def lower_matrices(state: MainLowering, task: Task[Arithmetic]) -> None:
+    """Calls a kernel of the matrix unit; the task's arithmetic is `SignedQuads`."""
     assert not isinstance(task.weights, SSAValue)
     window, x = task.window.flattened(), task.x
-    assert is_memref(x.type)
-    assert x.type.element_type == i8
+    assert task.element == i8
     channels, slack = window.channels, 0
     if channels % 4 and window.extent[1] > 1 and window.dilations[1] == 1:
         slack = -window.extent[1] * channels % 4
@@ -565,21 +562,12 @@ def lower_matrices(state: MainLowering, task: Task, result: SSAValue) -> None:
     window = window.flattened()
     depth = Depth.of(window)
     lanes = _lanes(task.outputs, depth)
-    kernel = MatrixContraction(
-        f"{task.name.split('_')[0]}_matrices",
-        Strips.of(window),
-        depth,
-        task.outputs,
-        lanes,
-        task.epilogue,
-        task.bias is not None,
-    )
+    arithmetic, name = task.arithmetic.prepared, f"{task.name.split('_')[0]}_matrices"
+    layer = replace(task.layer, name=name, window=window, arithmetic=arithmetic)
+    kernel = MatrixContraction(layer, task.bias is not None, lanes)
     packed = constant_weights(state, depth.pack(weights, channels, lanes), task.levels)
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes)) for g in given]
-    y = state.allocate_result(result)
     line = window.width * window.channels
-    source = state.view(x, (prod(memref_shape(x)) // line, line))
-    target = state.view(y, (prod(shape_of(result)),))
-    state.call(kernel, [source, packed, *buffers, target], kernel.items)
-    state.replace(result, y)
+    source = (x, (prod(memref_shape(x)) // line, line))
+    call_on(state, task, kernel, kernel.items, source, [packed, *buffers], (prod(shape_of(task.result)),))

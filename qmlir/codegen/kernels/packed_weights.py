@@ -28,8 +28,8 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import has_vectors, loads_words_anywhere, looks_up_bytes
-from qmlir.codegen.kernel import Array, Kernel, MainLowering
+from qmlir.codegen.lowering import Array, Kernel, MainLowering
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
@@ -132,7 +132,7 @@ class Packing:
         return PackedWeights(buffer, self) if self.bits < BYTE else buffer
 
 
-def pack(weights: Array, levels: Levels, chunk: int, features: frozenset[str]) -> tuple[Packing, Array]:
+def pack(weights: Array, levels: Levels, chunk: int, machine: Capabilities) -> tuple[Packing, Array]:
     """Packs weights as places in a codebook, or else as integers of few bits.
 
     Where a kernel's layout has a 0 that is not among the weights, and the table has none, an entry that no weight needs
@@ -142,17 +142,17 @@ def pack(weights: Array, levels: Levels, chunk: int, features: frozenset[str]) -
         weights: The weights as a kernel reads them, 1-D and a whole number of chunks.
         levels: The levels of the weights; for `Groups`, the weights are the integers that are multiplied.
         chunk: The weights of a chunk.
-        features: Those of the processor that unpacks them.
+        machine: What the processor that unpacks them can do.
 
     Returns:
         How they are packed, and the buffer's contents, 1-D. They stay bytes where packed ones would take as many.
     """
-    word = 4 if loads_words_anywhere(features) else 1
+    word = 4 if machine.words_anywhere else 1
     if not isinstance(levels, Codebook):
         width = width_in_chunks(levels.bits, chunk)
         if width == BYTE:
             return Packing(), weights
-        if has_vectors(features):
+        if machine.vectors:
             return Packing(width), pack_bits(weights, width, chunk)
         return Packing(width, word=word), pack_in_order(weights, width).view(np.int8)
     table, used = levels.table, np.unique(weights)
@@ -163,7 +163,7 @@ def pack(weights: Array, levels: Levels, chunk: int, features: frozenset[str]) -
     if len(table) > MOST_ENTRIES or weights.size * width // BYTE + len(table) >= weights.size:
         return Packing(), weights
     places = np.searchsorted(table, weights)
-    if looks_up_bytes(features, len(table)):
+    if len(table) <= machine.table:
         packed = pack_bits(places - (1 << width - 1), width, chunk)
         return Packing(width, len(table)), np.concatenate([table, packed])
     return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width).view(np.int8)])
@@ -273,9 +273,9 @@ def constant_weights(state: MainLowering, weights: Array, levels: Levels) -> SSA
     """
     if levels == PLAIN:
         return state.constant(weights)
-    chunk = CHUNK if has_vectors(state.features) else FEW_AT_ONCE
+    chunk = CHUNK if state.machine.vectors else FEW_AT_ONCE
     flat = np.pad(weights.reshape(-1), (0, -weights.size % chunk))
-    packing, packed = pack(flat, levels, chunk, state.features)
+    packing, packed = pack(flat, levels, chunk, state.machine)
     if packing.bits == BYTE:
         return state.constant(weights)
     y = state.allocate(MemRefType(i8, flat.shape))
