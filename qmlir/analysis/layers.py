@@ -1,20 +1,15 @@
-"""The layers of a network in machine code: numbered before they are lowered, each with the kernel that computes it.
+"""The layers of a network in machine code: numbered before they are lowered, each with the kernel that computes it."""
 
-for layer in kernels_of(q, Machine.host()):     # conv1+relu1 is computed by quads of bytes; not Winograd: …
-print(layer.name, layer.kernel, layer.why)
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from qmlir.backends.cpu import Machine
 from qmlir.compiler import loaded, main_function, to_integers
-from qmlir.devices.legality import source_nodes
-from qmlir.dialects.loops import KERNELS, LAYER
+from qmlir.devices.legality.limits import source_nodes
+from qmlir.ir.facts import KERNELS, LAYER
 from qmlir.running.machine_code import to_planned_loops
 from qmlir.settings.arguments import Network
 
@@ -37,22 +32,15 @@ def number_layers(module: ModuleOp) -> list[Operation]:
     """Numbers the operations of a network on the qint level; returns them by number."""
     found = [op for op in main_function(module).body.block.ops if op.results]
     for number, op in enumerate(found):
-        op.attributes[LAYER] = IntegerAttr(number, i64)
+        LAYER.put(op, number)
     return found
 
 
 def chosen_kernels(module: ModuleOp, count: int) -> Sequence[tuple[str, str]]:
     """The kernel of each of `count` numbered operations of a lowered module, and the reason."""
-    held = module.attributes.get(KERNELS)
-    chosen: Mapping[str, Attribute] = held.data if isinstance(held, DictionaryAttr) else {}
-
-    def of(number: int) -> tuple[str, str]:
-        if not isinstance(pair := chosen.get(str(number)), ArrayAttr):
-            return "", ""
-        name, why = cast("ArrayAttr[StringAttr]", pair)
-        return name.data, why.data
-
-    return [of(number) for number in range(count)]
+    chosen = KERNELS.of(module) or {}
+    parts = (chosen.get(str(number), "").partition(": ") for number in range(count))
+    return [(name, why) for name, _, why in parts]
 
 
 def kernels_of(network: Network, machine: Machine, memory: str = "fast") -> list[LayerKernel]:

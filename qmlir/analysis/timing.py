@@ -11,10 +11,10 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.analysis.counts import figures_of
@@ -22,9 +22,9 @@ from qmlir.analysis.layers import chosen_kernels, number_layers
 from qmlir.backends.cpu.machine import Machine
 from qmlir.backends.cpu.peak import measure_peak
 from qmlir.compiler import to_integers
-from qmlir.devices.legality import source_nodes
-from qmlir.dialects.loops import TIMED
+from qmlir.devices.legality.limits import source_nodes
 from qmlir.errors import QmlirError
+from qmlir.ir.facts import TIMED
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature
 from qmlir.running.machine_code import to_machine_code
@@ -79,14 +79,14 @@ def measure(
     timed = to_machine_code(lowered, machine=machine, counter=counter)
     for layer, (kernel, why) in zip(described, chosen_kernels(lowered, len(described)), strict=True):
         layer |= {"kernel": kernel, "why": why}
-    numbers = cast("DenseArrayBase[Any]", lowered.attributes[TIMED])
+    numbers = TIMED.required(lowered)
     begin = [state.reset for state in plain.signature.states]  # each timed call is the first
     arrays = [plain.signature.joined(plain.signature.arrays(each), begin) for each in inputs]
     latency = _latency(_caller(plain, arrays), seconds, runs)
     ticks = _Ticks(timed, plain.run_in_order(arrays[0]), arrays[0])
     _latency(_caller(timed, arrays, ticks.add), seconds, runs, LEAST_TIMED)
     calls, whole = ticks.seconds()
-    layers = _layers(described, numbers.get_values(), calls)
+    layers = _layers(described, numbers, calls)
     peak = measure_peak(machine)
     return {
         "processor": machine.cpu,

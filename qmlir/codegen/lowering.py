@@ -28,9 +28,7 @@ from typing_extensions import TypeIs
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     AnyFloat,
-    ArrayAttr,
     DenseArrayBase,
-    DictionaryAttr,
     Float32Type,
     Float64Type,
     IntegerAttr,
@@ -39,7 +37,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
-    UnitAttr,
     UnrealizedConversionCastOp,
     i32,
     i64,
@@ -50,25 +47,19 @@ from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.leads import APART
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.loops import KERNELS, LAYER, LEADS, STRIPES
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.ir.fact import Heir, Mark, Movement, moved
+from qmlir.ir.facts import INNER, KERNELS, LAYER, LEADS, PARALLEL, STRIPES
 from qmlir.ir.interfaces import Array
 from qmlir.ir.locations import locate, named_location
-from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.stripes import Stripes
 from qmlir.ir.types import is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
-
-PARALLEL = "qmlir.parallel"
-"""Attribute of a kernel function whose last two arguments are the range [begin, end) of its outermost loop."""
-
-INNER = "qmlir.inner"
-"""Attribute of a microkernel's function, which kernels call."""
 
 ALIGNMENT = IntegerAttr(64, i64)
 """Alignment of allocated buffers in bytes: a cache line."""
@@ -124,7 +115,7 @@ class MainLowering:
         self._functions: dict[tuple[object, ...], str] = {}
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
-        self.chosen: dict[str, Attribute] = {}
+        self.chosen: dict[str, str] = {}
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -186,8 +177,7 @@ class MainLowering:
         op, alloc = tensor.owner, buffer.owner
         assert isinstance(op, Operation)
         assert isinstance(alloc, Operation)
-        if (name := op.attributes.get(NAME)) is not None:
-            alloc.attributes[NAME] = name
+        alloc.attributes.update(moved(op, Movement.TO_LOOPS, Heir.BUFFER))
         buffer.name_hint = tensor.name_hint
         return buffer
 
@@ -225,11 +215,11 @@ class MainLowering:
         if self.machine.small:
             buffers = [cast("MemRefType[Attribute]", type) for type in types]
             leads = kernel.leads(buffers)
-            call.attributes[LEADS] = DenseArrayBase.from_list(i64, [leads.get(i, APART) for i in range(len(types))])
+            LEADS.put(call, [leads.get(i, APART) for i in range(len(types))])
             if (stripes := kernel.stripes(buffers)) is not None:
-                call.attributes[STRIPES] = stripes.attribute()
-        if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
-            call.attributes[LAYER] = layer
+                STRIPES.put(call, stripes)
+        if self.at is not None:
+            call.attributes.update(moved(self.at, Movement.TO_LOOPS, Heir.CALLS))
             self.record(kernel.symbol or _symbol(self.at), "", again=False)
 
     def record(self, name: str, why: str, *, again: bool = True) -> None:
@@ -240,9 +230,9 @@ class MainLowering:
             why: The reason; empty if the operation has one kernel.
             again: Whether the record replaces an earlier one.
         """
-        number = None if self.at is None else self.at.attributes.get(LAYER)
-        if isinstance(number, IntegerAttr) and (again or str(number.value.data) not in self.chosen):
-            self.chosen[str(number.value.data)] = ArrayAttr([StringAttr(name), StringAttr(why)])
+        number = None if self.at is None else LAYER.of(self.at)
+        if number is not None and (again or str(number) not in self.chosen):
+            self.chosen[str(number)] = f"{name}: {why}" if why else name
 
     def _write(self, kernel: Kernel, types: tuple[Attribute, ...]) -> str:
         assert self.at is not None
@@ -274,10 +264,10 @@ class MainLowering:
         name: str,
         types: Sequence[Attribute],
         names: Sequence[str],
-        kind: str,
+        kind: Mark,
         body: Callable[[Code, Sequence[SSAValue]], None],
     ) -> str:
-        """Adds a private function with the attribute `kind`, and returns its symbol, a name with a number."""
+        """Adds a private function with a mark, and returns its symbol, a name with a number."""
         number = 0
         while (symbol := f"{name}_{number}") in self._symbols:
             number += 1
@@ -290,7 +280,7 @@ class MainLowering:
         code.add(func.ReturnOp())
         code.finish()
         function = func.FuncOp(symbol, (types, []), Region(entry), StringAttr("private"))
-        function.attributes[kind] = UnitAttr()
+        kind.put(function)
         self.module.body.block.add_op(function)
         return symbol
 
@@ -328,10 +318,7 @@ def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities) -> N
             rule(state, op)
         erase_dead(function, (*rules, *LEFTOVERS))
     if state.chosen:
-        before = module.attributes.get(KERNELS)
-        module.attributes[KERNELS] = DictionaryAttr(
-            {**(before.data if isinstance(before, DictionaryAttr) else {}), **state.chosen}
-        )
+        KERNELS.put(module, {**(KERNELS.of(module) or {}), **state.chosen})
 
 
 def _symbol(op: Operation) -> str:
@@ -341,7 +328,7 @@ def _symbol(op: Operation) -> str:
 
 def is_kernel(function: func.FuncOp) -> bool:
     """Whether a function is a kernel or a microkernel, and has no tensors left to lower."""
-    return PARALLEL in function.attributes or INNER in function.attributes
+    return PARALLEL.on(function) or INNER.on(function)
 
 
 LEFTOVERS = (ConstantBufferOp, UnrealizedConversionCastOp, memref.ReinterpretCastOp, arith.ConstantOp)

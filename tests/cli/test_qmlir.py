@@ -208,7 +208,7 @@ def test_the_ledger_names_kernels(small: Small, quantized: Path, capsys: pytest.
     assert kernels["dense1"]["kernel"] == "paired channels"
     assert kernels["dense1"]["why"].startswith("not Winograd: the window is not 3x3 of stride 1; not pairs of bytes: ")
     assert run("ledger", quantized, "--cpu", "cortex-m4") == 0
-    assert re.search(r"^dense1 +words +not halves of words, ", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^dense1 +halves of words *$", capsys.readouterr().out, re.MULTILINE)
     assert run("ledger", quantized, "--json", small / "l.json") == 0
     capsys.readouterr()
     assert json.loads((small / "l.json").read_text())["kernels"] is None

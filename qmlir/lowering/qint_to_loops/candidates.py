@@ -79,7 +79,7 @@ def _in_signed_quads(task: Task[Arithmetic], kind: type[SignedQuads] = SignedQua
     return replace(task, arithmetic=kind(zero_point, outside=zero_point), bias=_bias_without(task, zero_point))
 
 
-def _bias_without(task: Task[Arithmetic], offset: int) -> Array | SSAValue | None:
+def _bias_without(task: Task[Arithmetic], offset: int) -> Array | None:
     """The bias minus an offset of all data times the sum of an output's weights, modulo 2^32 unless sums are scaled."""
     weights, bias = task.weights, task.bias
     assert not isinstance(weights, SSAValue)
@@ -128,15 +128,9 @@ def _no_quads(task: Task[Arithmetic], machine: Capabilities) -> str:
     return "a quad would span two groups" if task.groups > 1 and task.weights.shape[3] % 4 else ""
 
 
-def _no_words(task: Task[Arithmetic], machine: Capabilities, *, packed: bool, wide: bool) -> str:
-    """Why quads do not suit a processor without vectors; those of `packed` weights, or for `wide` tiles."""
-    if reason := _no_quads(task, machine) or ("sums are scaled" if task.multipliers is not None else ""):
-        return reason
-    if packed and task.levels.bits == BYTE:
-        return "weights have 8 bits"
-    return (
-        "a row has one output, whose data are extended once as they are" if wide and task.window.output[1] == 1 else ""
-    )
+def _no_single_quads(task: Task[Arithmetic], machine: Capabilities) -> str:
+    """Why a step cannot multiply quads whose sums are the accumulators."""
+    return _no_quads(task, machine) or ("sums are scaled" if task.multipliers is not None else "")
 
 
 def _no_matrices(task: Task[Arithmetic], machine: Capabilities) -> str:
@@ -152,7 +146,7 @@ def _no_winograd(task: Task[Arithmetic], machine: Capabilities) -> str:
 
 def _no_quads_in_place(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why data are not read in place, as quads that are extended again for each output."""
-    if reason := _no_quads(task, machine) or ("sums are scaled" if task.multipliers is not None else ""):
+    if reason := _no_single_quads(task, machine):
         return reason
     assert not isinstance(task.weights, SSAValue)
     of_pairs = int(np.prod(task.weights.shape[1:])) * 2
@@ -161,10 +155,8 @@ def _no_quads_in_place(task: Task[Arithmetic], machine: Capabilities) -> str:
 
 def _no_small_weights(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why not every sum of two products of bytes fits 16 bits: twice 255 times a weight of 7 bits does."""
-    if reason := _no_quads(task, machine):
-        return reason
-    if task.multipliers is not None or task.grouped is not None or isinstance(task.weights, SSAValue):
-        return "weights are grouped or scaled"
+    if (reason := _no_single_quads(task, machine)) or task.grouped is not None or isinstance(task.weights, SSAValue):
+        return reason or "weights are multiples by groups"
     return "" if task.levels.bits < BYTE and fit(task.weights, 7) else "weights have 8 bits"
 
 
@@ -175,36 +167,24 @@ def _no_partners(task: Task[Arithmetic], machine: Capabilities) -> str:
     return "" if paired.pairing_for(task) else "the window has several taps, or too few channels find a partner"
 
 
-def _has_matrices(machine: Capabilities) -> bool:
-    return machine.matrices and not machine.small
-
-
-def _has_signed_quads(machine: Capabilities) -> bool:
-    return machine.quads > 0 and machine.signed_quads
-
-
-def _has_quads(machine: Capabilities) -> bool:
-    return machine.quads > 0 and not machine.signed_quads
-
-
-def _has_byte_pairs(machine: Capabilities) -> bool:
+def _sums_byte_pairs(machine: Capabilities) -> bool:
     return machine.byte_pairs and not machine.quads
 
 
-def _has_little_memory(machine: Capabilities) -> bool:
+def _sums_in_place(machine: Capabilities) -> bool:
     return machine.small and machine.vectors and not machine.quads
 
 
-def _words(
-    name: str, kind: type[SignedQuads], *, halves: bool, packed: bool = False, wide: bool = False
-) -> Candidate[Arithmetic]:
-    """Quads of bytes on a processor without vectors."""
-    return Candidate(
-        name,
-        _in(partial(_in_signed_quads, kind=kind)),
-        lambda machine: not machine.vectors and machine.halves >= halves,
-        partial(_no_words, packed=packed, wide=wide),
-    )
+def _in_halves(task: Task[Arithmetic]) -> Task[Arithmetic]:
+    """The task in quads of bytes of which two halves of a word are multiplied at once.
+
+    Weights that are packed are extended as they are unpacked. A tile extends each datum once for all output channels;
+    where a row has one output, data are read once anyway.
+    """
+    wide = task.window.output[1] > 1
+    if task.levels.bits == BYTE:
+        return _in_signed_quads(task, WideQuads if wide else SignedQuads)
+    return _in_signed_quads(task, WideExtendedQuads if wide else ExtendedQuads)
 
 
 def _lower_paired(state: MainLowering, task: Task[Arithmetic]) -> None:
@@ -220,22 +200,25 @@ SATURATING = [Candidate("saturating pairs", lower_contraction)]
 """The kernel of sums of which each pair saturates."""
 
 SUMS: Sequence[Candidate[Arithmetic]] = (
-    Candidate("matrix unit", _in(_in_signed_quads, matrix_unit.lower_matrices), _has_matrices, _no_matrices),
+    Candidate(
+        "matrix unit",
+        _in(_in_signed_quads, matrix_unit.lower_matrices),
+        lambda machine: machine.matrices and not machine.small,
+        _no_matrices,
+    ),
     Candidate(
         "Winograd",
         _in(lambda task: replace(_in_pairs(task), name="qint_winograd"), winograd.lower_winograd),
         lambda machine: not (machine.small or machine.saves_memory),
         _no_winograd,
     ),
-    _words("halves of words, data and weights extended once", WideExtendedQuads, halves=True, packed=True, wide=True),
-    _words("halves of words, weights extended once", ExtendedQuads, halves=True, packed=True),
-    _words("halves of words, data extended once", WideQuads, halves=True, wide=True),
-    _words("words", SignedQuads, halves=False),
-    Candidate("quads of signed bytes", _in(_in_signed_quads), _has_signed_quads, _no_quads),
-    Candidate("quads of bytes", _in(_in_quads), _has_quads, _no_quads),
-    Candidate("quads in place", _in(_in_signed_quads), _has_little_memory, _no_quads_in_place),
-    Candidate("pairs of bytes", _in(partial(_in_quads, pairs_fit=True)), _has_byte_pairs, _no_small_weights),
-    Candidate("paired channels", _lower_paired, lambda m: _has_byte_pairs(m) and not m.small, _no_partners),
+    Candidate("halves of words", _in(_in_halves), lambda m: m.halves, _no_single_quads),
+    Candidate("words", _in(_in_signed_quads), lambda m: not (m.vectors or m.halves), _no_single_quads),
+    Candidate("quads of signed bytes", _in(_in_signed_quads), lambda m: m.signed_quads, _no_quads),
+    Candidate("quads of bytes", _in(_in_quads), lambda m: m.quads > 0 and not m.signed_quads, _no_quads),
+    Candidate("quads in place", _in(_in_signed_quads), _sums_in_place, _no_quads_in_place),
+    Candidate("pairs of bytes", _in(partial(_in_quads, pairs_fit=True)), _sums_byte_pairs, _no_small_weights),
+    Candidate("paired channels", _lower_paired, lambda m: _sums_byte_pairs(m) and not m.small, _no_partners),
     replace(PAIRS, lower=_in(_in_pairs), why_not=_no_pairs),
     SINGLES,
 )
@@ -244,10 +227,6 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
 
 # ---------------------------------------------------------------------------------------------------------------
 # Depthwise convolutions
-
-
-def _slides(machine: Capabilities) -> bool:
-    return machine.quads >= sliding.LEAST_LANES and not machine.small
 
 
 def _no_window(task: Task[TapArithmetic], machine: Capabilities) -> str:
@@ -282,7 +261,7 @@ def _lower_pair_taps(state: MainLowering, task: Task[TapArithmetic]) -> None:
 
 
 TAPS: Sequence[Candidate[TapArithmetic]] = (
-    Candidate("sliding window", _lower_sliding, _slides, _no_window),
+    Candidate("sliding window", _lower_sliding, lambda m: m.quads > 0 and not m.small, _no_window),
     Candidate("pairs of taps", _lower_pair_taps, lambda m: m.vectors, _no_pair_taps),
     Candidate("single taps", lower_depthwise),
 )

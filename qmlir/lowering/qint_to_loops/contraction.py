@@ -7,18 +7,18 @@ An i64 accumulator takes twice the registers of an i32. If the weights show that
 accumulated in i32; at the end the sum is widened to i64 and the bias is added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.kernels.choice import choose
+from qmlir.codegen.kernels.choice import Candidate, choose
 from qmlir.codegen.kernels.interfaces import Epilogue
 from qmlir.codegen.kernels.packed_weights import levels_to_pack
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
-from qmlir.codegen.kernels.task import Broadcast, Task
+from qmlir.codegen.kernels.task import A, Broadcast, Task
 from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
@@ -102,50 +102,59 @@ def _sums_fit_i32(op: WeightedOp, weights: Array, axis: int) -> bool:
     return int(most) * largest_difference(op.x, op.zero_point.value.data) <= LARGEST
 
 
-def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
-    return None if op.b is None else state.require_constant(op, op.b, "bias")
+def _lower(
+    state: MainLowering, op: WeightedOp, window: Window, weights: Array,
+    arithmetic_of: Callable[[int, Attribute], A], candidates: Sequence[Candidate[A]], *, axis: int = 0, groups: int = 1,
+) -> None:  # fmt: skip
+    """Lowers an operation with constant weights.
 
-
-def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array, groups: int = 1) -> None:
-    """Lowers a contraction with constant weights [O, KH, KW, C / groups]."""
+    Args:
+        state: The lowering.
+        op: The operation.
+        window: Its geometry.
+        weights: The weights [O, KH, KW, C / groups], or of a depthwise convolution [1, KH, KW, O].
+        arithmetic_of: Makes the arithmetic that is always exact, of the data's zero point and the type of the sums.
+        candidates: The kernels.
+        axis: The axis of the output channels.
+        groups: The groups of a grouped convolution.
+    """
     zero_point, wide = op.zero_point.value.data, element_of(op.acc) == i64
-    widens = wide and _sums_fit_i32(op, weights, 0)
-    result, epilogue, parameters = ending(state, op.acc, weights.shape[0])
-    bias = _bias(state, op)
+    widens = wide and _sums_fit_i32(op, weights, axis)
+    result, epilogue, parameters = ending(state, op.acc, weights.shape[axis])
+    bias = None if op.b is None else state.require_constant(op, op.b, "bias")
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    x, levels = state.buffer(op.x), levels_to_pack(op.w, weights, groups=groups == 1)
-    saturates, sums = isinstance(op, SaturatingFullyConnectedOp), i64 if wide and not widens else i32
     task = Task(
-        name=name,
+        name=op.name.replace(".", "_"),
         window=window,
-        outputs=weights.shape[0],
-        arithmetic=SaturatingPairs(zero_point) if saturates else Singles(zero_point, sums),
+        outputs=weights.shape[axis],
+        arithmetic=arithmetic_of(zero_point, i64 if wide and not widens else i32),
         epilogue=epilogue,
         groups=groups,
         result=result,
-        x=x,
-        weights=weights,
+        x=state.buffer(op.x),
+        weights=weights[0] if axis else weights,
         bias=bias,
         parameters=parameters,
         largest=largest_difference(op.x, zero_point),
-        levels=levels,
+        levels=levels_to_pack(op.w, weights, groups=axis == 0 and groups == 1),
     )
-    choose(state, task, SATURATING if saturates else SUMS)
+    choose(state, task, candidates)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     window = window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3])
-    _lower(state, op, "qint_conv2d", window, weights, op.group_count())
+    _lower(state, op, window, weights, Singles, SUMS, groups=op.group_count())
 
 
 def _fully_connected(state: MainLowering, op: FullyConnectedOp | SaturatingFullyConnectedOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     rows, channels = shape_of(op.x)
     window = Window(1, 1, rows, channels, (1, 1), (1, rows))
-    name = op.name.replace(".", "_")
-    _lower(state, op, name, window, weights[:, None, None, :])
+    saturates = isinstance(op, SaturatingFullyConnectedOp)
+    kind, candidates = (SaturatingPairs, SATURATING) if saturates else (Singles, SUMS)
+    _lower(state, op, window, weights[:, None, None, :], kind, candidates)
 
 
 def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
@@ -181,28 +190,12 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
-    channels, wide = weights.shape[3], element_of(op.acc) == i64
-    widens = wide and _sums_fit_i32(op, weights, 3)
-    result, epilogue, parameters = ending(state, op.acc, channels)
-    bias = _bias(state, op)
-    if widens:
-        epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    zero_point = op.zero_point.value.data
-    element = i16 if fits_i16(element_of(op.x), zero_point) else i32
-    task = Task(
-        name="qint_depthwise_conv2d",
-        window=window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
-        outputs=channels,
-        arithmetic=IntegerTaps(zero_point, element, i64 if wide and not widens else i32),
-        epilogue=epilogue,
-        result=result,
-        x=state.buffer(op.x),
-        weights=weights[0],
-        bias=bias,
-        parameters=parameters,
-        levels=levels_to_pack(op.w, weights),
-    )
-    choose(state, task, TAPS)
+    window = window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3])
+
+    def taps(zero_point: int, sums: Attribute) -> IntegerTaps:
+        return IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32, sums)
+
+    _lower(state, op, window, weights, taps, TAPS, axis=3)
 
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:

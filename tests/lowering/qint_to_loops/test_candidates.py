@@ -226,9 +226,13 @@ def test_kernels(cpu: str, memory: str, batch: int) -> None:
         np.testing.assert_array_equal(g, e, layer.drawn)
 
 
+FIRST_CHOICES = ("x86-64-v3", "znver4", "cortex-a76", "cortex-m4", "rv32imc")
+"""Processors of which each prefers a kernel that no other one does."""
+
+
 @pytest.mark.slow
 def test_each_kernel_is_the_first_choice_of_some_processor() -> None:
-    machines = [capabilities(enabled(Machine.of(cpu))) for cpu in ("x86-64-v3", "znver4", "cortex-a76", "cortex-m4")]
+    machines = [capabilities(enabled(Machine.of(cpu))) for cpu in FIRST_CHOICES]
     machines += [replace(machines[0], small=True), capabilities("+amx-int8")]
     module = network_of([Layer((x,), graph, name) for name, (x, graph) in LAYERS.items()])
     preferred = {name for machine in machines for name in lowered(module, machine)[1]}
