@@ -4,11 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import stages
 from qmlir.dialects.inputs import note_reading, reading_notes
-from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
@@ -17,6 +16,7 @@ from qmlir.frontends.torch_modules import TorchModule, example_for, file_of, is_
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.facts import DEVICE
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
@@ -264,11 +264,11 @@ def quantize(
     from qmlir.settings.fields import RUNTIMES
     from qmlir.settings.recorded import record_quantizer
     from qmlir.settings.resolve import resolve
-    from qmlir.transforms.quantize.apply_profile import apply_profile
-    from qmlir.transforms.quantize.before_ranges import check_before_ranges
-    from qmlir.transforms.quantize.fold_qdq import is_as_imported
-    from qmlir.transforms.quantize.observers import without_observers
+    from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
+    from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.quantize import learns_ranges
+    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+    from qmlir.transforms.quantize.ranges.observers import without_observers
 
     rules = arguments.policy_given(policy)
     if is_torch_module(module):
@@ -289,7 +289,7 @@ def quantize(
     if target is not None:
         from qmlir.devices import text_of
 
-        result.attributes[DEVICE] = StringAttr(text_of(target))
+        DEVICE.put(result, text_of(target))
     context = context_of(result)
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
@@ -354,7 +354,7 @@ def to_integers(module: Network, target: "Accelerator | None" = None) -> ModuleO
 
 def _fold_casts(module: ModuleOp) -> Sequence[str]:
     """Returns the stage that folds the casts of a module that is as imported; none for other modules."""
-    from qmlir.transforms.quantize.fold_qdq import is_as_imported
+    from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
 
     return stages.FOLD_CASTS if is_as_imported(module) else ()
 
@@ -367,12 +367,11 @@ def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirCo
         target: A device; by default the device that the module names.
     """
     context = make_context()
-    named = module.attributes.get(DEVICE)
-    if target is None and isinstance(named, StringAttr):
-        target = named.data
+    if target is None:
+        target = DEVICE.of(module)
     if target is not None:
         from qmlir.devices import load_device  # device files need pydantic, a fifth of all imports
-        from qmlir.devices.requirements import target_of_device
+        from qmlir.devices.legality.requirements import target_of_device
 
         context.target = target_of_device(load_device(target))
     return context

@@ -152,7 +152,7 @@ class UnsupportedError(QmlirError):
     error: an importer makes the node `qmlir.opaque`, the quantizer keeps the operation on floats, an exporter takes
     another form, and all others name the node (`about`) and let the user see the error.
 
-    code  the reason as a stable name for programs, a key of `policies.ledger.CODES`
+    code  the reason as a stable name for programs, a key of `policies.ledger.KINDS`
     """
 
     def __init__(

@@ -18,8 +18,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from tests.chance import Chance
 
 Array = npt.NDArray[Any]
@@ -56,7 +57,7 @@ class Draft(Chance):
         self.sizes = [int(n) for n in self.rng.integers(1, 9, 2)]
         shapes = self.shapes or self._drawn_shapes()
         self.function = func.FuncOp("main", ([TensorType(f32, shape) for shape in shapes], []))
-        names = [DictionaryAttr({NAME: NameAttr.of(tensors=[f"x{n}"])}) for n in range(len(shapes))]
+        names = [DictionaryAttr(NAME.entry(NameAttr.of(tensors=[f"x{n}"]))) for n in range(len(shapes))]
         self.function.arg_attrs = ArrayAttr(names)
         self.block = self.function.body.block
         self.computed.extend(self.block.args)
@@ -129,7 +130,7 @@ class Draft(Chance):
             raise Misfit
         self._numbers += 1
         nameless = self.channels_first and self.chance(0.3)
-        op.attributes[NAME] = NameAttr.of([] if nameless else [f"node{self._numbers}"], [f"t{self._numbers}"])
+        NAME.put(op, NameAttr.of([] if nameless else [f"node{self._numbers}"], [f"t{self._numbers}"]))
         self.block.add_op(op)
         return op.results[0]
 
@@ -151,7 +152,7 @@ class Draft(Chance):
         op = nn.ConstantOp(np.asarray(array))
         if self.channels_first:
             self._constants += 1
-            op.attributes[NAME] = NameAttr.of(tensors=[f"c{self._constants}"])
+            NAME.put(op, NameAttr.of(tensors=[f"c{self._constants}"]))
         self.block.add_op(op)
         return op.y
 

@@ -27,7 +27,7 @@ from qmlir.ir.rewriting import names_of_value
 from qmlir.ir.signature import main_function
 from qmlir.ir.weights import WeightsMode, module_text
 from qmlir.stages import OBSERVE
-from qmlir.transforms.quantize.observers import InsertObserversPass
+from qmlir.transforms.quantize.ranges.observers import InsertObserversPass
 from tests.draft import Array, Draft
 from tests.steps import CHOICES, DEVICES, FRONTENDS, IMAGES, Steps
 

@@ -43,7 +43,7 @@ def test_errors_have_one_word(texts: Callable[[], Iterator[tuple[str, str]]]) ->
     assert not found, "\n".join(found)
 
 
-ELSEWHERE = ("qmlir/display.py", "qmlir/transforms/quantize/correct_bias.py")
+ELSEWHERE = ("qmlir/display.py", "qmlir/transforms/quantize/adjust/correct_bias.py")
 """Places that speak of errors that are no measure: exceptions, and the mean error that a bias corrects."""
 
 

@@ -20,7 +20,7 @@ import qmlir
 from qmlir.backends.simulated import serial as one_by_one
 from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.legality import legality_of
+from qmlir.devices.legality.limits import legality_of
 from qmlir.errors import QmlirError
 from tests.backends.npu.accounts import mistakes
 from tests.conftest import ROOT

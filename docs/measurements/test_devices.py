@@ -31,7 +31,7 @@ SCRIPT = """
 import json, re, sys, time
 from pathlib import Path
 import qmlir
-from qmlir.transforms.quantize.apply_profile import fill_ranges
+from qmlir.transforms.quantize.ranges.apply_profile import fill_ranges
 
 def seconds():
     return time.perf_counter(), time.process_time()

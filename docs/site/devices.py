@@ -7,9 +7,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.description import Device
-from qmlir.devices.legality import RULES, operations_of
-from qmlir.devices.schema import Table, keys_of, table_of, unit_of
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.schema import Table, keys_of, table_of, unit_of
+from qmlir.devices.legality.limits import RULES, operations_of
 from qmlir.isa.limits import MOST_TAPS
 
 HEADER = """\

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import qmlir
 from qmlir.errors import QmlirError
-from qmlir.policies.ledger import CODES, REMEDIES
+from qmlir.policies.ledger import KINDS
 
 HEADER = """\
 # Reasons and errors
@@ -48,7 +48,7 @@ def error_classes() -> Iterator[type[QmlirError]]:
 
 def page() -> str:
     """The text of the page."""
-    codes = "".join(f"| `{code}` | {meaning} | {REMEDIES.get(code, '')} |\n" for code, meaning in CODES.items())
+    codes = "".join(f"| `{code}` | {kind.says} | {kind.remedy} |\n" for code, kind in KINDS.items())
     rows = (f"| `{each.__module__}.{each.__name__}` | {_summary(each)} |\n" for each in error_classes())
     return HEADER + codes + ERRORS + "".join(rows)
 

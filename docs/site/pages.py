@@ -1,4 +1,4 @@
-"""Writes the generated pages: of operators, devices, documents in JSON, errors, the command line and the Python API.
+"""Writes the generated pages: operators, devices, documents in JSON, errors, facts, the command line, the Python API.
 
     PYTHONPATH=. python docs/site/pages.py            writes them anew (`make tables`)
     PYTHONPATH=. python docs/site/pages.py --check    exit status 1 if a page is not fresh
@@ -15,6 +15,7 @@ from pathlib import Path
 import devices
 import documents
 import errors
+import facts
 import operators
 import reference
 
@@ -27,6 +28,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "DEVICES.md": devices.page,
     "docs/json.md": documents.page,
     "docs/errors.md": errors.page,
+    "docs/architecture.md": facts.page,
     **{f"docs/{name}": partial(reference.page, name) for name in reference.PAGES},
 }
 

@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import FixedBitwidthType, IntegerType, ModuleOp, Signedness, TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.devices.properties import products
+from qmlir.devices.model.properties import products
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType

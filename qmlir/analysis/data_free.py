@@ -55,7 +55,7 @@ from qmlir.numerics.elementary.exponential import erf
 from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.profiles.profile import Profile
 from qmlir.profiles.tensor_profile import exact
-from qmlir.transforms.quantize.side_by_side import linear_part
+from qmlir.transforms.quantize.adjust.side_by_side import linear_part
 
 DEVIATIONS = 6.0
 """N: how many standard deviations a range reaches from the mean."""

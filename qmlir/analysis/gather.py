@@ -37,6 +37,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import OptionError
 from qmlir.frontends.opaque import refuse_opaque
+from qmlir.ir.facts import FACTORS
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import names_of, node_name, tensor_name
 from qmlir.ir.signature import signature_of
@@ -46,9 +47,8 @@ from qmlir.policies.ledger import DATA_FREE, REMEDIES, deciding_operations, deci
 from qmlir.profiles.profile import Profile
 from qmlir.profiles.tensor_profile import TensorProfile
 from qmlir.stages import IMPORTED, SIMPLIFY
-from qmlir.transforms.quantize.apply_profile import is_float
-from qmlir.transforms.quantize.channel_pairs import FACTORS
-from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.ranges.apply_profile import is_float
 
 if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated
@@ -295,7 +295,7 @@ def _tensor(value: SSAValue, profile: Profile | None, named: SSAValue | None = N
     known = profile.tensors.get(name) if profile is not None else None
     if named is not None and profile is not None:
         known = profile.tensors.get(tensor_name(named), known)
-    if known is None or not known.count or (isinstance(owner, Operation) and FACTORS in owner.attributes):
+    if known is None or not known.count or (isinstance(owner, Operation) and FACTORS.on(owner)):
         return facts  # channels that were equalized are not those of the profile
     return _with_histogram(facts, histogram_of(known))
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation
 
 from qmlir.backends.npu.report import Stretch
 from qmlir.backends.npu.trace import Trace
 from qmlir.backends.simulated import Simulated
 from qmlir.compiler import loaded, main_function, to_integers
-from qmlir.devices.legality import source_nodes
-from qmlir.devices.module import Placed
-from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER
+from qmlir.devices.legality.limits import source_nodes
+from qmlir.devices.model.module import Placed
+from qmlir.ir.facts import ARENA_SIZE, INPUTS, LAYER
 from qmlir.ir.names import names_of
 from qmlir.running.machine_code import to_planned_loops
 from qmlir.settings.arguments import Network
@@ -173,11 +173,9 @@ def planned_calls(network: Network, threads: int = 1) -> Planned:
     lowered = to_integers(loaded(network))
     names = _numbered(lowered)
     to_planned_loops(lowered, threads)
-    entry = next(f for f in lowered.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes)
-    size = lowered.attributes[ARENA_SIZE]
-    assert isinstance(size, IntegerAttr)
+    entry = next(f for f in lowered.body.block.ops if isinstance(f, func.FuncOp) and INPUTS.on(f))
     calls = [op for op in entry.body.block.ops if isinstance(op, func.CallOp | memref.CopyOp)]
-    return Planned(entry.body.block, size.value.data, [Call(_layer(call, names), call) for call in calls])
+    return Planned(entry.body.block, ARENA_SIZE.required(lowered), [Call(_layer(call, names), call) for call in calls])
 
 
 def _numbered(module: ModuleOp) -> list[str]:
@@ -185,15 +183,15 @@ def _numbered(module: ModuleOp) -> list[str]:
     found: list[str] = []
     for op in main_function(module).body.block.ops:
         if op.results:
-            op.attributes[LAYER] = IntegerAttr(len(found), i64)
+            LAYER.put(op, len(found))
             found.append(source_nodes(op))
     return found
 
 
 def _layer(call: Operation, names: Sequence[str]) -> str:
     """The layer that a call computes; of a call that no operation asked for, what it does."""
-    number = call.attributes.get(LAYER)
-    return names[number.value.data] if isinstance(number, IntegerAttr) else "copy"
+    number = LAYER.of(call)
+    return "copy" if number is None else names[number]
 
 
 def _extents(planned: Planned) -> Iterator[Extent]:

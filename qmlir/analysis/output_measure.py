@@ -26,8 +26,8 @@ from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.states import states_of
 from qmlir.numerics import Float64s, Int64s
 from qmlir.settings.arguments import Network, samples_given
-from qmlir.transforms.quantize.masks import FAR_BELOW, unobserved
-from qmlir.transforms.quantize.observers import without_observers
+from qmlir.transforms.quantize.ranges.masks import FAR_BELOW, unobserved
+from qmlir.transforms.quantize.ranges.observers import without_observers
 
 MOST_SAMPLES = 32
 """The most samples that effects are measured on; more are thinned out evenly."""

@@ -4,14 +4,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.compiler import Pipeline
 from qmlir.devices import Accelerator, load_device
-from qmlir.devices.legality import Legality, legality_of
-from qmlir.devices.requirements import requirements, target_of_device
+from qmlir.devices.legality.limits import Legality, legality_of
+from qmlir.devices.legality.requirements import requirements, target_of_device
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.context import make_context
 from qmlir.lowering.qint_to_npu.partition import on_the_host
 from qmlir.stages import IMPORTED, OBSERVE, TO_INTEGERS
-from qmlir.transforms.quantize.apply_profile import fill_ranges, is_float
-from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.ranges.apply_profile import fill_ranges, is_float
 
 
 def judge(module: ModuleOp, device: Accelerator) -> list[Legality]:

@@ -5,11 +5,11 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
@@ -23,14 +23,14 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.display import Rows, Table
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.opaque import refuse_opaque
+from qmlir.ir.facts import FACTORS
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.traversal import needed_first
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.settings.arguments import Network, flag_given, samples_given
-from qmlir.transforms.quantize.channel_pairs import FACTORS
-from qmlir.transforms.quantize.masks import unobserved
-from qmlir.transforms.quantize.scale_group import real_range
+from qmlir.transforms.quantize.ranges.masks import unobserved
+from qmlir.transforms.quantize.ranges.scale_group import real_range
 
 # ---------------------------------------------------------------------------------------------------------------
 # Builds networks that return their inner tensors (taps), so that float and quantized networks can be compared.
@@ -427,11 +427,8 @@ def least_of_masked(origin: ModuleOp, quantized: ModuleOp) -> dict[str, np.float
 
 def channel_factors(quantized: ModuleOp) -> dict[str, Array]:
     """The factors by which equalization has multiplied the channels of tensors, by tensor name."""
-    carriers = [op for op in quantized.walk() if isinstance(op.attributes.get(FACTORS), DenseArrayBase)]
-    return {
-        tensor_name(op.results[0]): np.array(cast(DenseArrayBase[Any], op.attributes[FACTORS]).get_values())
-        for op in carriers
-    }
+    noted = ((op, FACTORS.of(op)) for op in quantized.walk())
+    return {tensor_name(op.results[0]): np.array(factors) for op, factors in noted if factors is not None}
 
 
 def _named(

@@ -11,18 +11,18 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.counts import figures_of
 from qmlir.backends.cpu.machine import Machine
 from qmlir.backends.cpu.peak import measure_peak
 from qmlir.compiler import main_function, to_integers
-from qmlir.devices.legality import source_nodes
-from qmlir.dialects.loops import LAYER, TIMED
+from qmlir.devices.legality.limits import source_nodes
 from qmlir.errors import QmlirError
+from qmlir.ir.facts import LAYER, TIMED
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature
 from qmlir.running.machine_code import to_machine_code
@@ -72,14 +72,14 @@ def measure(
     plain = to_machine_code(lowered.clone(), machine=machine)
     counter = "cycle" if platform.machine().lower() in X86 else "steady"
     timed = to_machine_code(lowered, machine=machine, counter=counter)
-    numbers = cast("DenseArrayBase[Any]", lowered.attributes[TIMED])
+    numbers = TIMED.required(lowered)
     begin = [state.reset for state in plain.signature.states]  # each timed call is the first
     arrays = [plain.signature.joined(plain.signature.arrays(each), begin) for each in inputs]
     latency = _latency(_caller(plain, arrays), seconds, runs)
     ticks = _Ticks(timed, plain.run_in_order(arrays[0]), arrays[0])
     _latency(_caller(timed, arrays, ticks.add), seconds, runs, LEAST_TIMED)
     calls, whole = ticks.seconds()
-    layers = _layers(described, numbers.get_values(), calls)
+    layers = _layers(described, numbers, calls)
     peak = measure_peak(machine)
     return {
         "processor": machine.cpu,
@@ -97,7 +97,7 @@ def _number_layers(module: ModuleOp) -> list[dict[str, Any]]:
     described: list[dict[str, Any]] = []
     for op in main_function(module).body.block.ops:
         if op.results:
-            op.attributes[LAYER] = IntegerAttr(len(described), i64)
+            LAYER.put(op, len(described))
             figures = figures_of(op)
             counted = {"macs": figures.macs, "weight_bytes": figures.weight_bytes}
             described.append({"name": source_nodes(op), "operation": op.name, **counted})

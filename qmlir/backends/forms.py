@@ -25,8 +25,8 @@ from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import ON_FLOATS
 from qmlir.ir.interfaces import Array, ComposedOp, element_of, parts_of
-from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import node_name
 
 Bounds = tuple[float | None, float | None]
@@ -153,7 +153,7 @@ def argument_bounds(op: Operation, operand: SSAValue) -> Bounds:
     none if the operation is no function, or if the source model computes it on floats.
     """
     element = element_of(operand)
-    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
+    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS.on(op):
         return None, None
     return op.domain_bounds(element)
 

@@ -6,20 +6,18 @@ from dataclasses import replace
 from functools import cache
 from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from qmlir.backends.npu.execute import Report, Simulator
 from qmlir.backends.npu.report import predicted, predicted_cycles
 from qmlir.backends.npu.stream import DTYPES, Kept, Named, Port, Program, Routine, Segment, flat
 from qmlir.backends.npu.trace import Trace, traced
 from qmlir.devices import Device
-from qmlir.devices.module import (
-    LAYERS,
-    STATES,
+from qmlir.devices.model.module import (
     Filled,
     Placed,
     buffers_of,
@@ -30,15 +28,16 @@ from qmlir.devices.module import (
     placed_of,
     steps_of,
 )
-from qmlir.devices.token_forwarding import with_forwarding
+from qmlir.devices.model.token_forwarding import with_forwarding
 from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
 from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.callable_network import CallableNetwork, Sample
+from qmlir.ir.facts import COUNTS, HOST_STATES, LAYERS
 from qmlir.ir.interfaces import Array
-from qmlir.ir.signature import COUNTS, Signature, State, TensorSpec, signature_of
+from qmlir.ir.signature import Signature, State, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
 from qmlir.ir.states import StateAttr
 from qmlir.ir.storage import TextForm, write_module
@@ -86,7 +85,7 @@ def assemble(module: ModuleOp) -> Program:
         ],
         _ports(buffers, "input", numbers),
         _ports(buffers, "output", numbers),
-        _layers(module),
+        list(LAYERS.of(module) or ()),
         routines,
         _kept(module),
         reading_notes(module).by_key(),
@@ -138,17 +137,11 @@ def _port(name: str, buffer: SSAValue, shape: tuple[int, ...], element: str, num
     return Port(name, numbers.place(buffer), shape, element)
 
 
-def _layers(module: ModuleOp) -> list[str]:
-    named = module.attributes.get(LAYERS)
-    entries = cast(ArrayAttr[Attribute], named).data if isinstance(named, ArrayAttr) else ()
-    return [name.data for name in entries if isinstance(name, StringAttr)]
-
-
 def _kept(module: ModuleOp) -> list[Kept]:
     """Returns the states that npu-tile noted on a module."""
-    noted = module.attributes.get(STATES)
+    noted = HOST_STATES.of(module)
     found: list[Kept] = []
-    for number, state in noted.data.items() if isinstance(noted, DictionaryAttr) else ():
+    for number, state in () if noted is None else noted.data.items():
         assert isinstance(state, StateAttr)
         reset = state.reset.array.tobytes() if isinstance(state.reset, WeightsAttr) else b""
         found.append(Kept(int(number), state.index, reset))
@@ -327,8 +320,7 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
     program = assemble(module)
     function = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not function])
-    if COUNTS in module.attributes:
-        host.attributes[COUNTS] = module.attributes[COUNTS]
+    COUNTS.set(host, COUNTS.of(module))
     kinds = [Host if isinstance(step, CallOp) else type(step.command.data) for step in steps_of(function)]
     buffers = _renumbered(placed_of(function), kinds, program)
     return Simulated(program, device_of(module), host, native, ledger, filled_of(module), buffers)

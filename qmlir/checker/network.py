@@ -24,11 +24,11 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.checker.reading import MOST_WEIGHTS, NEED, read_beside, read_plain
 from qmlir.checker.unproven import UnprovenError
-from qmlir.dialects.qmlir import DECISION, DecisionAttr
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, printable
 from qmlir.ir.context import make_context
-from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.facts import DECISION, NAME
+from qmlir.ir.names import names_of
 from qmlir.ir.side_file import SideFile, array_in, read_side_file
 from qmlir.ir.source import parse_text
 from qmlir.ir.verify import verify
@@ -251,9 +251,9 @@ class _Reader:
         properties = {name: _plain(value) for name, value in op.properties.items()}
         for name in POWERS:
             _require_small(properties.get(name), f"{name} of {op.name}")
-        names, decision = names_of(op), op.attributes.get(DECISION)
+        names, decision = names_of(op), DECISION.of(op)
         tensor = next(iter(names.tensors), "") if op.results else ""
-        why = decision.reason.data if isinstance(decision, DecisionAttr) and decision.outcome.data == "float" else ""
+        why = decision.reason.data if decision is not None and decision.outcome.data == "float" else ""
         results = tuple(map(self._number, op.results))
         return Node(
             index, op.name, properties, operands, results, "+".join(names.nodes) or tensor or op.name, tensor, why
@@ -268,9 +268,8 @@ class _Reader:
 
 def _argument(function: FuncOp, index: int, hint: str | None) -> str:
     """The name of an argument: that of its tensor in the model, else that in the text."""
-    attributes = None if function.arg_attrs is None else function.arg_attrs.data[index].data.get(NAME)
-    tensors = attributes.tensors if isinstance(attributes, NameAttr) else ()
-    return next(iter(tensors), "") or hint or ""
+    name = None if function.arg_attrs is None else NAME.among(function.arg_attrs.data[index].data)
+    return next(iter(() if name is None else name.tensors), "") or hint or ""
 
 
 def _require_small(powers: Any, where: str) -> None:

@@ -110,7 +110,7 @@ def _completer_of(action: argparse.Action) -> Any:
         words = [word for word in action.metavar[1:-1].split(",") if not word.endswith("-N")]  # a number is the user's
         return lambda prefix, **others: [word for word in words if word.startswith(prefix)]  # pyright: ignore
     if action.dest in ("device", "target"):
-        from qmlir.devices.reading import shipped_devices
+        from qmlir.devices.description.reading import shipped_devices
 
         return _files_of(action, shipped_devices())
     return _files_of(action, ())

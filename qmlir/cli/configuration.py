@@ -58,7 +58,7 @@ def print_configuration(
     from qmlir.dialects.target import load_target
     from qmlir.settings.policy import Policy
     from qmlir.settings.resolve import resolve
-    from qmlir.transforms.quantize.apply_policy import apply_policy
+    from qmlir.transforms.quantize.prepare.apply_policy import apply_policy
 
     settings = resolve(policy, given, runtime=arguments.runtime, target=arguments.target)
     whole = Policy(settings.config().options(), policy.rules, _options_in_effect(arguments, notes))
@@ -87,7 +87,7 @@ def _defaults(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that are not given but whose defaults are known, by their names among the arguments."""
     from qmlir.ir.budget import BUDGET
     from qmlir.settings.fields import ACTIVATIONS, FORMATS
-    from qmlir.transforms.quantize.side_by_side import MEMORY
+    from qmlir.transforms.quantize.adjust.side_by_side import MEMORY
 
     defaults: dict[str, Any] = {"fold_budget": BUDGET, "memory_budget": MEMORY}
     match arguments.output.suffix if arguments.output is not None else "":

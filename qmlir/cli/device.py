@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from qmlir.backends.npu.report import Report
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
-    from qmlir.devices.legality import Legality
+    from qmlir.devices.legality.limits import Legality
     from qmlir.policies.ledger import Entry
 
 
 def run_list(arguments: argparse.Namespace) -> None:
     """Prints the devices that come with qmlir."""
-    from qmlir.devices.summary import summaries
+    from qmlir.devices.description.summary import summaries
 
     console, found = terminal(), summaries()
     headings = ("device", "MACs/cycle", "array", "memories", "contract")
@@ -76,7 +76,7 @@ def add_show_options(parser: ArgumentParser) -> None:
 def run_show(arguments: argparse.Namespace) -> None:
     """Prints a device as the text of a device file."""
     from qmlir.devices import load_device
-    from qmlir.devices.summary import summary, toml_of
+    from qmlir.devices.description.summary import summary, toml_of
 
     device = load_device(arguments.device)
     if not prints_document(arguments):
@@ -102,7 +102,7 @@ def run_check(arguments: argparse.Namespace) -> None:
     """
     from qmlir.analysis.placement import judge
     from qmlir.devices import load_device
-    from qmlir.devices.summary import summary
+    from qmlir.devices.description.summary import summary
 
     device = load_device(arguments.device)
     _print_figures(device, operations=arguments.model is None)
@@ -123,15 +123,15 @@ def run_check(arguments: argparse.Namespace) -> None:
 
 def _network(judged: "Sequence[Legality]") -> dict[str, Any]:
     """What becomes of a network's operations, for a document."""
-    from qmlir.devices.legality import share_on_device
+    from qmlir.devices.legality.limits import share_on_device
 
     return {"share": share_on_device(judged), "operations": [asdict(each) for each in judged]}
 
 
 def _print_figures(device: "Device", operations: bool) -> None:
     """Prints a device's figures and, with `operations`, what it computes."""
-    from qmlir.devices.engines import Engines
-    from qmlir.devices.legality import operations_of
+    from qmlir.devices.legality.limits import operations_of
+    from qmlir.devices.model.engines import Engines
 
     peak = device.peak_macs
     say(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
@@ -158,7 +158,7 @@ def _print_figures(device: "Device", operations: bool) -> None:
 
 def _factors_text(device: "Device") -> str:
     """The factors that a device applies, in words."""
-    from qmlir.devices.requirements import factors_of
+    from qmlir.devices.legality.requirements import factors_of
 
     if (factors := factors_of(device)) is None:
         return "any of float32"
@@ -168,7 +168,7 @@ def _factors_text(device: "Device") -> str:
 
 
 def _print_legality(judged: "Sequence[Legality]", device: "Device") -> None:
-    from qmlir.devices.legality import share_on_device
+    from qmlir.devices.legality.limits import share_on_device
 
     refused = [v for v in judged if v.refusals]
     if len(refused) > LISTED and not is_verbose():
@@ -238,7 +238,7 @@ def change_device(arguments: argparse.Namespace) -> None:
         OptionError: There is no device to change, no such key, or the changed device breaks the schema.
     """
     from qmlir.devices import load_device
-    from qmlir.devices.changing import settings_of
+    from qmlir.devices.description.changing import settings_of
 
     if not getattr(arguments, "set", None):
         return
@@ -293,7 +293,7 @@ def run_compile(arguments: argparse.Namespace) -> None:
 
 def print_program(executable: "Simulated", files: Iterable[Path]) -> dict[str, Any]:
     """Prints a program's files, its figures and its predicted cost; returns the same for a document."""
-    from qmlir.devices.costs import demand
+    from qmlir.devices.model.costs import demand
     from qmlir.isa.blocks import Footprint
     from qmlir.isa.commands import Host
     from qmlir.policies.ledger import REMEDIES

@@ -267,7 +267,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
     from qmlir.settings.resolve import resolve
-    from qmlir.transforms.quantize.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -347,7 +347,7 @@ def _some(
     samples: "Samples", module: "ModuleOp", budget: int | None, report: list[str]
 ) -> "Iterator[Mapping[str, Array]]":
     """Returns as many samples as rounding can use, with a progress bar; the report gets a line on them."""
-    from qmlir.transforms.quantize.side_by_side import samples_at_once, warn_of_fewer
+    from qmlir.transforms.quantize.adjust.side_by_side import samples_at_once, warn_of_fewer
 
     used = min(len(samples), samples_at_once(module, budget))
     if used < len(samples):
@@ -382,8 +382,8 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     from qmlir.numerics.halves import HALVES
     from qmlir.profiles.profile import Profile
     from qmlir.samples.reading import in_sequences
-    from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import lacks_ranges, learns_ranges
+    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 
     path, output = arguments.profile, arguments.save_profile
     learns = path is None and samples is not None and learns_ranges(module)

@@ -37,7 +37,6 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     TensorType,
-    UnitAttr,
     UnrealizedConversionCastOp,
     i32,
     i64,
@@ -48,25 +47,19 @@ from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import has_vectors
 from qmlir.codegen.leads import APART
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.loops import LAYER, LEADS, STRIPES
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.ir.fact import Heir, Mark, Movement, moved
+from qmlir.ir.facts import INNER, LEADS, PARALLEL, STRIPES
 from qmlir.ir.interfaces import Array
 from qmlir.ir.locations import locate, named_location
-from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.stripes import Stripes
 from qmlir.ir.types import is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
-
-PARALLEL = "qmlir.parallel"
-"""Attribute of a kernel function whose last two arguments are the range [begin, end) of its outermost loop."""
-
-INNER = "qmlir.inner"
-"""Attribute of a microkernel's function, which kernels call."""
 
 ALIGNMENT = IntegerAttr(64, i64)
 """Alignment of allocated buffers in bytes: a cache line."""
@@ -185,8 +178,7 @@ class MainLowering:
         op, alloc = tensor.owner, buffer.owner
         assert isinstance(op, Operation)
         assert isinstance(alloc, Operation)
-        if (name := op.attributes.get(NAME)) is not None:
-            alloc.attributes[NAME] = name
+        alloc.attributes.update(moved(op, Movement.TO_LOOPS, Heir.BUFFER))
         buffer.name_hint = tensor.name_hint
         return buffer
 
@@ -224,11 +216,11 @@ class MainLowering:
         if self.small:
             buffers = [cast("MemRefType[Attribute]", type) for type in types]
             leads = kernel.leads(buffers)
-            call.attributes[LEADS] = DenseArrayBase.from_list(i64, [leads.get(i, APART) for i in range(len(types))])
+            LEADS.put(call, [leads.get(i, APART) for i in range(len(types))])
             if (stripes := kernel.stripes(buffers)) is not None:
-                call.attributes[STRIPES] = stripes.attribute()
-        if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
-            call.attributes[LAYER] = layer
+                STRIPES.put(call, stripes)
+        if self.at is not None:
+            call.attributes.update(moved(self.at, Movement.TO_LOOPS, Heir.CALLS))
 
     def _write(self, kernel: Kernel, types: tuple[Attribute, ...]) -> str:
         assert self.at is not None
@@ -262,10 +254,10 @@ class MainLowering:
         name: str,
         types: Sequence[Attribute],
         names: Sequence[str],
-        kind: str,
+        kind: Mark,
         body: Callable[[Code, Sequence[SSAValue]], None],
     ) -> str:
-        """Adds a private function with the attribute `kind`, and returns its symbol, a name with a number."""
+        """Adds a private function with a mark, and returns its symbol, a name with a number."""
         number = 0
         while (symbol := f"{name}_{number}") in self._symbols:
             number += 1
@@ -278,7 +270,7 @@ class MainLowering:
         code.add(func.ReturnOp())
         code.finish()
         function = func.FuncOp(symbol, (types, []), Region(entry), StringAttr("private"))
-        function.attributes[kind] = UnitAttr()
+        kind.put(function)
         self.module.body.block.add_op(function)
         return symbol
 
@@ -321,7 +313,7 @@ def lower_tensor_ops(
 
 def is_kernel(function: func.FuncOp) -> bool:
     """Whether a function is a kernel or a microkernel, and has no tensors left to lower."""
-    return PARALLEL in function.attributes or INNER in function.attributes
+    return PARALLEL.on(function) or INNER.on(function)
 
 
 LEFTOVERS = (ConstantBufferOp, UnrealizedConversionCastOp, memref.ReinterpretCastOp, arith.ConstantOp)

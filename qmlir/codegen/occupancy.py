@@ -18,15 +18,15 @@ is their lead (ir/arena.py). In a call whose result may lie over an operand, the
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, NoneAttr
+from xdsl.dialects.builtin import IntegerAttr, NoneAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.dialects.loops import LEADS, STRIPES, THREADS, VIEWS, root_of, whole_lines
+from qmlir.dialects.loops import VIEWS, root_of, whole_lines
 from qmlir.ir.arena import Item
+from qmlir.ir.facts import LEADS, STRIPES, THREADS
 from qmlir.ir.stripes import Bytes, Stripes
 from qmlir.ir.types import is_memref
 from qmlir.numerics import Array
@@ -138,9 +138,9 @@ def statements_of(block: Block, buffers: Mapping[SSAValue, Item]) -> list[Statem
     sizes = [item.size for item in buffers.values()]
     found: list[Statement | Call] = []
     for op in block.ops:
-        given = op.attributes.get(LEADS)
-        if isinstance(op, func.CallOp) and isinstance(given, DenseArrayBase) and THREADS not in op.attributes:
-            found.append(_call(op, cast("DenseArrayBase[Any]", given), numbers))
+        given = LEADS.of(op)
+        if isinstance(op, func.CallOp) and given is not None and not THREADS.on(op):
+            found.append(_call(op, given, numbers))
             continue
         touched = () if isinstance(op, (*VIEWS, memref.AllocOp)) else _touched(op)
         roots = dict.fromkeys(root_of(value) for value in touched)
@@ -153,8 +153,8 @@ def _touched(op: Operation) -> list[SSAValue]:
     return [value for inner in op.walk() for value in inner.operands if is_memref(value.type)]
 
 
-def _call(op: func.CallOp, leads: "DenseArrayBase[Any]", numbers: Mapping[SSAValue, int]) -> Call:
-    stripes, steps = Stripes.of(op.attributes.get(STRIPES)), (0, 0)
+def _call(op: func.CallOp, leads: Sequence[int], numbers: Mapping[SSAValue, int]) -> Call:
+    stripes, steps = STRIPES.of(op), (0, 0)
     if stripes is not None:
         begin, end = map(_constant, op.arguments[-2:])
         if begin is None or end is None:
@@ -165,7 +165,7 @@ def _call(op: func.CallOp, leads: "DenseArrayBase[Any]", numbers: Mapping[SSAVal
         op,
         [numbers.get(root_of(value), -1) if is_memref(value.type) else -1 for value in op.arguments],
         [is_memref(value.type) and looks_at_all(value) for value in op.arguments],
-        [int(lead) for lead in leads.get_values()],
+        [int(lead) for lead in leads],
         stripes,
         steps,
     )

@@ -6,7 +6,7 @@ samples from the inputs to the outputs, and names the operation that mixes them.
 samples as one function, for exporters and for tests; compiled code calls the network for each sample instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -21,10 +21,12 @@ from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, ConstantOp, Moveme
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import COUNTS
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.samples import Axes, MixesSamples, moved_axis
-from qmlir.ir.signature import COUNTS, signature_of
+from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
 
 SEVERAL = 7
@@ -53,7 +55,7 @@ def batched_inputs(function: func.FuncOp, samples: int = 1) -> list[bool]:
         samples: The number of samples that the network's inputs have.
     """
     module = function.parent_op()
-    symbols = batch_symbols(module) if isinstance(module, ModuleOp) else {}
+    symbols: Mapping[str, str] = batch_symbols(module) if isinstance(module, ModuleOp) else {}
     begin = [shape_of(argument)[:1] == (samples,) for argument in function.args]
     named = [begins and tensor_name(a) in symbols for a, begins in zip(function.args, begin, strict=True)]
     return named if any(named) else begin
@@ -113,7 +115,7 @@ def _checked_inputs(function: func.FuncOp, samples: int) -> list[SSAValue]:
         raise UnsupportedError("has states, which pass from one call to the next", remedy=ALONE, where="the network")
     module = function.parent_op()
     if isinstance(module, ModuleOp):
-        if COUNTS in module.attributes:
+        if COUNTS.on(module):
             raise UnsupportedError("has outputs whose sizes depend on the data", remedy=ALONE, where="the network")
         if reason := mixes_samples(module):
             raise UnsupportedError(reason, remedy=ALONE)
@@ -244,7 +246,7 @@ def _shorten_constants(op: Operation, axis: int, samples: int, before: int) -> N
             if (array == array.take([0], place)).all():
                 shorter = np.ascontiguousarray(np.repeat(array.take([0], place), samples, place))
                 type = TensorType(element_of(value), shorter.shape)
-                constant = ConstantOp(shorter, type, dict(value.owner.attributes))
+                constant = ConstantOp(shorter, type, restated(value.owner))
                 assert op.parent is not None
                 op.parent.insert_op_before(constant, op)
                 op.operands[index] = constant.y

@@ -30,84 +30,20 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.foreign import FloatStorageType, SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
+from qmlir.ir.decision import DecisionAttr
+from qmlir.ir.facts import SCALES
 from qmlir.ir.levels import LevelsAttr
-from qmlir.ir.names import NameAttr, parse_text
+from qmlir.ir.names import NameAttr
 from qmlir.ir.states import StateAttr
 from qmlir.ir.types import element_type
-from qmlir.ir.verify import SCALES, Promise, Violation
+from qmlir.ir.verify import Promise, Violation
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.schemas import nearest_exponent
-
-DECISION = "qmlir.decision"
-"""The attribute key of an operation's `DecisionAttr`."""
-
-WIDENED = "qmlir.widened"
-"""The attribute key, on a layer until its bias is quantized, of the channels whose weight scales were widened.
-
-The scale of a channel is widened if its bias would not fit the accumulator, or if the target cannot represent the
-requantization factor.
-"""
-
-RESIDUAL = "qmlir.residual"
-"""The attribute key of the reason why an operation of a residual stream was widened to 16 bits."""
-
-NUMERICS = "qmlir.numerics"
-"""The attribute key, on a module, of the runtime whose rounding the module follows (runtimes.py)."""
-
-UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
-"""The attribute key that marks an operation whose stored weights were unsigned before they became signed."""
-
-MIXED = "qmlir.mixed"
-"""The attribute key that marks an operation that had both signed and unsigned operands or results."""
-
-
-@irdl_attr_definition
-class DecisionAttr(ParametrizedAttribute):
-    """The quantizer's decision on an operation: `#qmlir.decision<float, "no-range", "give its input a range">`.
-
-    outcome  `quantized` or `float`
-    code     a short, stable reason code, listed in ledger.py
-    reason   a sentence for people that says why, and what would change the decision
-    """
-
-    name = "qmlir.decision"
-    outcome: StringAttr
-    code: StringAttr
-    reason: StringAttr
-
-    OUTCOMES: ClassVar = ("quantized", "float")
-
-    @staticmethod
-    def of(outcome: str, code: str, reason: str) -> "DecisionAttr":
-        """Builds the attribute from plain strings."""
-        return DecisionAttr(StringAttr(outcome), StringAttr(code), StringAttr(reason))
-
-    def verify(self) -> None:
-        if self.outcome.data not in self.OUTCOMES:
-            raise VerifyException(f"a decision is {' or '.join(self.OUTCOMES)}, got {self.outcome.data}")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        with parser.in_angle_brackets():
-            outcome = parser.parse_identifier()
-            parser.parse_punctuation(",")
-            code = parse_text(parser)
-            parser.parse_punctuation(",")
-            return cls.of(outcome, code, parse_text(parser)).parameters
-
-    def print_parameters(self, printer: Printer) -> None:
-        with printer.in_angle_brackets():
-            printer.print_string(self.outcome.data + ", ")
-            printer.print_string_literal(self.code.data)
-            printer.print_string(", ")
-            printer.print_string_literal(self.reason.data)
 
 
 @irdl_op_definition
@@ -265,7 +201,7 @@ def promises_powers_of_two(scope: Operation) -> bool:
     """Whether an operation or an enclosing operation states that scales are powers of two."""
     around: Operation | None = scope
     while around is not None:
-        if isinstance(around.attributes.get(SCALES), PowerOfTwoAttr):
+        if isinstance(SCALES.of(around), PowerOfTwoAttr):
             return True
         around = around.parent_op()
     return False

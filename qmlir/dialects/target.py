@@ -17,9 +17,6 @@ from xdsl.ir import Operation
 from qmlir.errors import OptionError
 from qmlir.numerics.factors import Factors
 
-DEVICE = "npu.device"
-"""Key of the module attribute for the device: the name of a device that qmlir ships, or a device file's path."""
-
 
 @dataclass(frozen=True)
 class Target:

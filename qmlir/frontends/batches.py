@@ -7,12 +7,12 @@ sample, and be gone. So the model is imported once more for a batch of `SEVERAL`
 import warnings
 from collections.abc import Callable, Mapping
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.dialects.batches import SEVERAL, sample_axes
-from qmlir.dialects.inputs import BATCH, MIXES
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import QmlirError, UnsupportedError
+from qmlir.ir.facts import BATCH, MIXES
 from qmlir.ir.signature import main_function
 
 
@@ -26,7 +26,7 @@ def note_batch(module: ModuleOp, symbols: Mapping[str, str], again: Callable[[in
     """
     if not symbols:
         return
-    module.attributes[BATCH] = recorded = DictionaryAttr({n: StringAttr(symbol) for n, symbol in symbols.items()})
+    BATCH.put(module, symbols)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the first import has given them
@@ -35,8 +35,8 @@ def note_batch(module: ModuleOp, symbols: Mapping[str, str], again: Callable[[in
         return  # the model has no meaning for a batch but that of a call for each sample
     if any(isinstance(op, OpaqueOp) for op in several.walk()):
         return
-    several.attributes[BATCH] = recorded
+    BATCH.put(several, symbols)
     try:
         sample_axes(main_function(several), SEVERAL)
     except UnsupportedError as reason:
-        module.attributes[MIXES] = StringAttr(f"{reason.where}: {reason.need}")
+        MIXES.put(module, f"{reason.where}: {reason.need}")

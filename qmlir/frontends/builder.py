@@ -16,14 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import (
-    BFloat16Type,
-    Float16Type,
-    IntegerAttr,
-    TensorType,
-    f32,
-    i64,
-)
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -38,9 +31,10 @@ from qmlir.errors import NodeError, UnsupportedError
 from qmlir.frontends.counted import follow, unknown_size
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
+from qmlir.ir.facts import NAME, POWER
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.ir.locations import locate, node_location
-from qmlir.ir.names import NAME, POWER, NameAttr, names_of
+from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.own_operators import OwnOperator
 from qmlir.ir.rewriting import name_hint, names_of_value, set_names, tensor_name
 from qmlir.ir.types import dtype_of, element_type_of
@@ -292,10 +286,10 @@ class Node:
         tensor = self.outputs[output]
         if part is None:
             self._named.add(output)
-            result.op.attributes[NAME] = NameAttr.of([self.name], [tensor])
+            NAME.put(result.op, NameAttr.of([self.name], [tensor]))
         else:
             tensor = f"{tensor}.{part}"
-            result.op.attributes[NAME] = NameAttr.of(tensors=[tensor])
+            NAME.put(result.op, NameAttr.of(tensors=[tensor]))
         result.name_hint = name_hint(tensor)
         return result
 
@@ -303,7 +297,7 @@ class Node:
         """Marks the pending operations from index `first` on as steps of a sum of powers, or of a root of that sum."""
         for op in self._pending[first:]:
             if isinstance(op, NNOp) and not isinstance(op, ConstantOp | MovementOp):
-                op.attributes[POWER] = IntegerAttr(exponent, i64)
+                POWER.put(op, exponent)
 
     def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
         """Adds a cast from or to a quantized type; it carries no name, since its value is still the same tensor."""
@@ -346,7 +340,7 @@ class Node:
             except UnsupportedError:
                 continue
         op = OpaqueOp(kind, operands, types, reason=reason, source=source)
-        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
+        NAME.put(op, NameAttr.of([self.name], self.outputs))
         for result, output in zip(op.results, self.outputs, strict=True):
             result.name_hint = name_hint(output)
         self.add(op)
@@ -379,7 +373,7 @@ class Node:
             element = element_type_of(own.dtype) if own.dtype is not None else element_of(values[0]) if values else f32
             types = [TensorType(element, sized(shape)) for shape in shapes]
         op = CustomOp.of(own, values, attributes, types)
-        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
+        NAME.put(op, NameAttr.of([self.name], self.outputs))
         for result, output in zip(op.results, self.outputs, strict=True):
             result.name_hint = name_hint(output)
         self.add(op)
@@ -469,7 +463,7 @@ def _is_half(value: SSAValue) -> bool:
 
 def _rename(value: SSAValue, node: str, tensor: str) -> None:
     """Adds a node and a tensor to the names that the operation or argument behind a value stands for."""
-    while isinstance(value, OpResult) and NAME not in value.op.attributes:
+    while isinstance(value, OpResult) and not NAME.on(value.op):
         if not isinstance(value.op, TransposeOp | ReshapeOp):
             break
         value = value.op.x

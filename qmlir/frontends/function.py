@@ -21,20 +21,19 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.remarks import REMARKS
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.counted import Counted
 from qmlir.ir.budget import Budget
+from qmlir.ir.facts import COUNTS, NAME, REMARKS
 from qmlir.ir.interfaces import Array, Shape, TensorOp
 from qmlir.ir.levels import stating
 from qmlir.ir.locations import locate, tensor_location
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import name_hint, tensor_name
-from qmlir.ir.signature import COUNTS
 from qmlir.numerics import fixed_point
 from qmlir.numerics.levels import Blocks as StatedBlocks
 
@@ -358,6 +357,7 @@ class Builder:
     derived    the constants that `rearranged` has made, by identity, method and argument
     counted    the values with fewer elements along an axis than their shape says (counted.py)
     remarks    what the ledger says of nodes that are imported as something else, by the names of tensors
+    remarked   the same of values that may get a name later
     """
 
     block: Block
@@ -371,6 +371,7 @@ class Builder:
     )
     counted: dict[SSAValue, Counted] = field(default_factory=dict[SSAValue, Counted])
     remarks: dict[str, str] = field(default_factory=dict[str, str])
+    remarked: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
 
     def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
         """Returns a constant with its elements in another order or shape; equal requests return the same constant."""
@@ -405,7 +406,7 @@ class Builder:
         except KeyError:
             raise UnsupportedError(f'"{constant.name}" is of type {array.dtype}') from None
         if constant.name:
-            op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
+            NAME.put(op, NameAttr.of(tensors=[constant.name]))
             op.y.name_hint = name_hint(constant.name)
         if isinstance(constant, Blocked):
             op.attributes.update(stating(StatedBlocks(constant.block)))
@@ -450,9 +451,11 @@ class Builder:
                 locate([op], tensor_location(name))
         main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
         main.res_attrs = named(names)
-        remarks = {name: StringAttr(text) for name, text in self.remarks.items()}
-        noted = {COUNTS: DictionaryAttr(counts), REMARKS: DictionaryAttr(remarks)}
-        return ModuleOp([main], {key: value for key, value in noted.items() if value.data})
+        module = ModuleOp([main])
+        COUNTS.set(module, DictionaryAttr(counts) if counts else None)
+        late = {name: text for value, text in self.remarked.items() if (name := _first_name(value))}
+        REMARKS.set(module, {**late, **self.remarks} or None)
+        return module
 
     def _erase_unused(self) -> None:
         """Erases the constants that no operation uses."""
@@ -466,6 +469,17 @@ class Builder:
                     break
 
 
+def _first_name(value: SSAValue) -> str:
+    """A name of the tensor that a value is, or that it moves, or that is first made of it; empty if there is none."""
+    around: SSAValue | None = value
+    while isinstance(around, OpResult):  # a movement without a name belongs to the operation before it
+        if (names := names_of(around.op)).data:
+            return next(filter(None, (*names.tensors, *names.absorbed)), "")
+        around = around.op.operands[0] if isinstance(around.op, TransposeOp | ReshapeOp) else None
+    readers = [u.operation for u in value.uses if u.operation.results]
+    return _first_name(readers[0].results[0]) if readers else ""
+
+
 def _identity(constant: Constant) -> Constant | Array:
     """Returns the object that identifies a constant: its array, or the constant itself if it is quantized.
 
@@ -476,4 +490,4 @@ def _identity(constant: Constant) -> Constant | Array:
 
 def named(names: Iterable[str]) -> ArrayAttr[DictionaryAttr]:
     """Returns the attributes of a function's arguments or results that have these names in the source model."""
-    return ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=[name])}) for name in names])
+    return ArrayAttr([DictionaryAttr(NAME.entry(NameAttr.of(tensors=[name]))) for name in names])

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import PipelineError
+from qmlir.ir.facts import FOLD_BUDGET
 
 # ---------------------------------------------------------------------------------------------------------------
 # Limits the memory of constants that are computed before the network runs.
@@ -55,14 +56,10 @@ class Budget:
 # limit.
 
 
-FOLD_BUDGET = "qmlir.fold_budget"
-"""The attribute key, on a module, of the budget for constant folding: the bytes that folded constants may take."""
-
-
 def limit(module: ModuleOp, bytes: int) -> None:
     """Sets the budget in bytes of each simplification of a module; the default value leaves the attribute unchanged."""
     if bytes != BUDGET:
-        module.attributes[FOLD_BUDGET] = IntegerAttr(max(bytes, 0), i64)
+        FOLD_BUDGET.put(module, max(bytes, 0))
 
 
 def budget_of(module: ModuleOp) -> Budget:
@@ -71,11 +68,10 @@ def budget_of(module: ModuleOp) -> Budget:
     Raises:
         PipelineError: The module's attribute is not an integer, or is negative.
     """
-    attribute = module.attributes.get(FOLD_BUDGET)
-    if attribute is None:
+    if (attribute := FOLD_BUDGET.attribute(module)) is None:
         return Budget()
-    bytes = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
-    if bytes < 0:
+    bytes = FOLD_BUDGET.of(module)
+    if bytes is None or bytes < 0:
         raise PipelineError(
             "the module", f"must have a number of bytes as {FOLD_BUDGET}", got=f"{attribute}",
             remedy="remove the attribute for 1 GiB",

@@ -18,6 +18,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, result_de
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.ir.fact import restated
 from qmlir.ir.samples import Axes, MixesSamples
 from qmlir.ir.types import IntegerElement
 from qmlir.numerics import Array
@@ -155,7 +156,7 @@ def parts_of(op: ComposedOp) -> Generator[Sequence[TensorOp]]:
     """Yields the operations that make up an operation, the last under its names, and erases them afterwards."""
     parts = op.parts()
     try:
-        parts[-1].attributes |= op.attributes
+        parts[-1].attributes |= restated(op)
         yield parts
     finally:
         for part in reversed(parts):

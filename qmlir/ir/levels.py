@@ -26,13 +26,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.ir.facts import LEVELS
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
 from qmlir.numerics.levels import Blocks, Even, Levels
-
-LEVELS = "qmlir.levels"
-"""The attribute key, on a constant, of the `LevelsAttr` that its numbers follow."""
 
 FORMS: Mapping[str, type[Levels]] = {"even": Even, "groups": Groups, "codebook": Codebook, "blocks": Blocks}
 """The name of each form of levels."""
@@ -110,10 +108,10 @@ def _fields(form: type[Levels]) -> dict[str, type[IntAttr[int] | WeightsAttr]]:
 
 def levels_of(constant: Operation) -> Levels | None:
     """The levels that a constant states; None if its numbers may be any of their type."""
-    found = constant.attributes.get(LEVELS)
-    return found.levels if isinstance(found, LevelsAttr) else None
+    found = LEVELS.of(constant)
+    return None if found is None else found.levels
 
 
 def stating(levels: Levels | None) -> dict[str, Attribute]:
     """The attributes of a constant that states levels; none for None."""
-    return {} if levels is None else {LEVELS: LevelsAttr.of(levels)}
+    return {} if levels is None else LEVELS.entry(LevelsAttr.of(levels))

@@ -1,4 +1,4 @@
-"""`#qmlir.name`, the names of the source model, and marks: what every rewrite passes on."""
+"""`#qmlir.name`, the names of the source model, which every rewrite passes on."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,16 +7,14 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from qmlir.ir.facts import NAME
+
 # ---------------------------------------------------------------------------------------------------------------
 # `#qmlir.name`: the names of the source model
 #
 # A rewrite passes the names of the operations that it replaces to the new operation. When a chain of n operations is
 # fused step by step, the last operation has the names of all; copying them at every step would cost n² strings. `Names`
 # joins in constant time: it keeps the lists that it was joined from, and flattens them when the strings are read.
-
-
-NAME = "qmlir.name"
-"""The attribute key of an operation's `NameAttr`, and of the tensor name of a function argument."""
 
 
 class Names:
@@ -192,67 +190,4 @@ class NameAttr(Data[SourceNames]):
 
 def names_of(op: Operation) -> NameAttr:
     """Returns the source names of an operation; an empty `NameAttr` if the operation has none."""
-    name = op.attributes.get(NAME)
-    return name if isinstance(name, NameAttr) else NameAttr.of()
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Marks: attributes by which an operation records how the source model computes it; every rewrite passes them on.
-
-
-INTEGER_OPERATOR = "qmlir.integer_operator"
-"""The attribute key that marks an operation whose source operator computes on integers, such as QLinearConv."""
-
-ON_FLOATS = "qmlir.on_floats"
-"""The attribute key that marks casts and operations which the source model computes on floats.
-
-A marked cast is an operator of the source model, such as TFLite's QUANTIZE, that a float operator reads or feeds. A
-marked operation of quantized types is computed on floats between such casts in the source model.
-"""
-
-POWER = "qmlir.power"
-"""The attribute key, on a step of an operator that sums powers of its input, of the exponent of the powers.
-
-A square has twice the digits of its base. The source model has no tensors between the steps of such an operator, so the
-quantizer chooses their precision (transforms/quantize/recipes.py).
-"""
-
-PARAMETER = "qmlir.parameter"
-"""The attribute key that marks an operation which computes a scale or a zero point at run time; it stays float."""
-
-QUANTIZATION = "qmlir.quantization"
-"""Attribute of a cast that selects how it computes and rounds: a name in `fixed_point.QUANTIZATIONS` for
-`quant.qcast`, in `fixed_point.DEQUANTIZATIONS` for `quant.dcast`."""
-
-REST = "qmlir.rest"
-"""Attribute of a cast that selects how it computes the last elements, fewer than eight: a name as in `QUANTIZATION`."""
-
-ADDITION = "qmlir.addition"
-"""Attribute of a sum, mean or average pool of floats that selects how it adds: a name in `additions.ADDITIONS`."""
-
-KERNEL = "qmlir.kernel"
-"""The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
-
-REMARK = "qmlir.remark"
-"""The attribute key of an importer's remark on an operation, which the ledger adds to the operation's decision."""
-
-TRANSPOSED = "TRANSPOSE_CONV"
-"""The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
-
-TRANSPOSED_UNSIGNED = "TRANSPOSE_CONV u8"
-"""The same of unsigned bytes."""
-
-UNDELEGATED = "qmlir.undelegated"
-"""The attribute key that marks an operation whose source operator LiteRT's default delegate declines.
-
-For example, the source model computes an operand that the delegate needs as a constant (frontends/tflite/delegate.py).
-"""
-
-UNSIGNED = "qmlir.unsigned"
-"""The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
-
-The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.py).
-"""
-
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, PARAMETER, QUANTIZATION, REST, ADDITION, KERNEL, UNDELEGATED, REMARK)
-"""All marks."""
+    return NAME.of(op) or NameAttr.of()

@@ -23,10 +23,13 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.traits import ConstantLike
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
+from qmlir.ir.fact import Heir, Movement, moved
+from qmlir.ir.facts import NAME
 from qmlir.ir.locations import inherit, join
-from qmlir.ir.names import MARKS, NAME, NameAttr, Names, names_of
+from qmlir.ir.names import NameAttr, Names, names_of
 
 
 def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
@@ -93,8 +96,11 @@ def replace(
     """
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
-    for source in (*absorbing, op):
-        _keep_marks(source, news)
+    giving = next((v.op for v in values if isinstance(v, OpResult) and v.op in news), None) if doing is None else doing
+    folds = giving is not None and giving.has_trait(ConstantLike)
+    fused, replaced = (Movement.FOLDED,) * 2 if folds else (Movement.FUSED, Movement.REPLACED)
+    for source, movement in (*((o, fused) for o in absorbing), (op, replaced)):
+        _keep_facts(source, movement, news, giving)
     gone = _only_used_by(op, absorbing)
     inner = [names_of(o) for o in dict.fromkeys(absorbing) if o in gone]
     located = _located([*(o for o in dict.fromkeys(absorbing) if o in gone), op])
@@ -122,11 +128,22 @@ def _located(operations: Iterable[Operation]) -> list[Operation]:
     return [op for op in operations if names_of(op).data]
 
 
-def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:
-    """Copies the marks of an operation to the new operations of the same kind."""
-    for new in news:
-        if type(new) is type(op):
-            new.attributes.update({key: op.attributes[key] for key in MARKS if key in op.attributes})
+def _keep_facts(op: Operation, movement: Movement, news: Sequence[Operation], giving: Operation | None) -> None:
+    """Passes facts of an operation on to new operations, as facts.py says; names follow, in `_name_new`.
+
+    Args:
+        op: The operation that is replaced or absorbed.
+        movement: Which of the two, or that a constant takes its place.
+        news: The new operations.
+        giving: The new operation that gives the result.
+    """
+    if facts := moved(op, movement, Heir.KIND):
+        for new in news:
+            if type(new) is type(op):
+                new.attributes.update(facts)
+    if giving is not None:
+        for key, attribute in moved(op, movement, Heir.RESULT).items():
+            giving.attributes.setdefault(key, attribute)
 
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:
@@ -202,17 +219,13 @@ def names_of_value(value: SSAValue) -> NameAttr:
     if isinstance(value, OpResult):
         return names_of(value.op)
     attributes = _argument_attributes(value)
-    name = attributes.data.get(NAME) if attributes is not None else None
-    return name if isinstance(name, NameAttr) else NameAttr.of()
+    return (None if attributes is None else NAME.among(attributes.data)) or NameAttr.of()
 
 
 def set_names(value: SSAValue, names: NameAttr) -> None:
     """Gives names to the operation or function argument that defines a value; empty names leave no attribute."""
     if isinstance(value, OpResult):
-        if names.data:
-            value.op.attributes[NAME] = names
-        else:
-            value.op.attributes.pop(NAME, None)
+        NAME.set(value.op, names if names.data else None)
         return
     attributes = _argument_attributes(value)
     if attributes is None or not names.data:
@@ -222,7 +235,7 @@ def set_names(value: SSAValue, names: NameAttr) -> None:
     assert isinstance(function, func.FuncOp)
     assert function.arg_attrs is not None
     arguments = list(function.arg_attrs.data)
-    arguments[value.index] = DictionaryAttr({**attributes.data, NAME: names})
+    arguments[value.index] = DictionaryAttr({**attributes.data, **NAME.entry(names)})
     function.arg_attrs = ArrayAttr(arguments)
 
 

@@ -35,20 +35,6 @@ def batch_symbol(entry: str) -> str:
     return f"{entry}_batch"
 
 
-COUNTS = "qmlir.counts"
-"""The attribute key, on a module, of the results with fewer elements along an axis than their shape says.
-
-    {qmlir.counts = {selected = [0 : i64, "selected.count"]}}: result → the axis, and the result that is the number
-"""
-
-
-BATCH = "qmlir.samples"
-"""The attribute key, on a function of one sample, of the batches that its code takes.
-
-    {qmlir.samples = {inputs = array<i1: true, false>, most = 8 : i64}}: samples of the first of two inputs, at most 8
-"""
-
-
 @dataclass(frozen=True)
 class Batch:
     """The batches that compiled code takes.
@@ -341,7 +327,9 @@ def batch_of(function: "Operation") -> Batch | None:
     """Returns the batches that a function's code takes, as `batch-samples` has marked it; None if it was not marked."""
     from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr
 
-    match function.attributes.get(BATCH):
+    from qmlir.ir.facts import SAMPLES
+
+    match SAMPLES.of(function):
         case DictionaryAttr(data={"most": IntegerAttr() as most, "inputs": DenseArrayBase() as inputs}):
             flags = cast("DenseArrayBase[Any]", inputs).get_values()
             return Batch(most.value.data, tuple(bool(flag) for flag in flags))
@@ -351,12 +339,11 @@ def batch_of(function: "Operation") -> Batch | None:
 
 def counts_of(module: "Operation | None", outputs: Sequence[TensorSpec]) -> tuple[Count, ...]:
     """Returns the outputs whose sizes depend on the data, as the module records them."""
-    if module is None or COUNTS not in module.attributes:
-        return ()
-    from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+    from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 
-    given = module.attributes[COUNTS]
-    if not isinstance(given, DictionaryAttr):
+    from qmlir.ir.facts import COUNTS
+
+    if (given := COUNTS.of(module)) is None:
         return ()
     places, found = {spec.name: i for i, spec in enumerate(outputs)}, list[Count]()
     for name, entry in given.data.items():
@@ -409,10 +396,10 @@ def _untyped(side: str, name: str, type: "Attribute") -> QmlirError:
 
 
 def _tensor_named(attributes: "DictionaryAttr") -> str:
-    from qmlir.ir.names import NAME, NameAttr
+    from qmlir.ir.facts import NAME
 
-    name = attributes.data.get(NAME)
-    return name.tensors[0] if isinstance(name, NameAttr) and name.tensors else ""
+    name = NAME.among(attributes.data)
+    return name.tensors[0] if name is not None and name.tensors else ""
 
 
 def _quantization(element: "Attribute") -> tuple[float, int] | None:

@@ -24,12 +24,10 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qmlir.errors import OptionError, near_misses
+from qmlir.ir.facts import STATE
 from qmlir.ir.types import IntegerElement, dtype_of, element_type, stored_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
-
-STATE = "qmlir.state"
-"""The attribute key of an argument's `StateAttr`."""
 
 
 @irdl_attr_definition
@@ -79,8 +77,8 @@ class StateAttr(ParametrizedAttribute):
 
 def states_of(function: func.FuncOp) -> dict[int, StateAttr]:
     """Returns the states of a function by the index of their argument."""
-    found = ((i, entry.data.get(STATE)) for i, entry in enumerate(function.arg_attrs or ()))
-    return {i: state for i, state in found if isinstance(state, StateAttr)}
+    found = ((i, STATE.among(entry.data)) for i, entry in enumerate(function.arg_attrs or ()))
+    return {i: state for i, state in found if state is not None}
 
 
 def state_values(block: Block) -> list[tuple[BlockArgument, SSAValue]]:
@@ -94,8 +92,8 @@ def state_values(block: Block) -> list[tuple[BlockArgument, SSAValue]]:
 def set_state(function: func.FuncOp, argument: int, state: StateAttr | None) -> None:
     """Marks an argument of a function as a state; None takes the mark away."""
     entries = list(function.arg_attrs or [DictionaryAttr({})] * len(function.function_type.inputs))
-    kept = {key: value for key, value in entries[argument].data.items() if key != STATE}
-    entries[argument] = DictionaryAttr(kept if state is None else {**kept, STATE: state})
+    kept = STATE.without(entries[argument].data)
+    entries[argument] = DictionaryAttr(kept if state is None else kept | STATE.entry(state))
     function.arg_attrs = ArrayAttr(entries)
 
 
@@ -142,11 +140,10 @@ def misplaced_states(function: func.FuncOp) -> Iterator[str]:
     inputs, outputs = function.function_type.inputs.data, function.function_type.outputs.data
     taken: dict[int, int] = {}
     for i, entry in enumerate(function.arg_attrs or ()):
-        state = entry.data.get(STATE)
-        if state is None:
+        if (given := entry.data.get(STATE.key)) is None:
             continue
-        if not isinstance(state, StateAttr):  # C1
-            yield f"argument {i} must have a #qmlir.state as {STATE}, got {state}"
+        if (state := STATE.among(entry.data)) is None:  # C1
+            yield f"argument {i} must have a #qmlir.state as {STATE}, got {given}"
             continue
         if state.index >= len(outputs):  # C2
             yield f"state {i} needs result {state.index}, and there are {len(outputs)} results"

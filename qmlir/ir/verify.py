@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import OptionError
+from qmlir.ir.facts import SCALES
 from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.source import SourceError, location_of
@@ -21,10 +22,6 @@ from qmlir.ir.upstream.source_parser import one_line
 
 # ---------------------------------------------------------------------------------------------------------------
 # Promises: attributes by which an operation states a property of everything inside it; the verifier checks them.
-
-
-SCALES = "qmlir.scales"
-"""The attribute key of a promise about all quantized types inside a function, a module or any other operation."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ def _state_error(op: Operation) -> list[SourceError]:
 def _broken_promise(outer: Operation) -> list[SourceError]:
     """Returns an error for the first value in `outer` that breaks an enclosing `qmlir.scales`, or nothing."""
     for scope in outer.walk():
-        if (stated := scope.attributes.get(SCALES)) is None:
+        if (stated := SCALES.of(scope)) is None:
             continue
         if not isinstance(stated, Promise):
             return [_at(scope, f"{SCALES} must be #qmlir.power_of_two, got {stated}")]

@@ -1,6 +1,6 @@
 """The bytes that commands touch, as data types; which bytes a command touches, its users derive for themselves.
 
-The compiler's derivation is devices/footprints.py, the simulator's is backends/npu/accesses.py.
+The compiler's derivation is devices/model/footprints.py, the simulator's is backends/npu/accesses.py.
 """
 
 from dataclasses import dataclass

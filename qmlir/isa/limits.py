@@ -2,7 +2,7 @@
 
 The simulator refuses a command that breaks a limit, and the encoder a number that does not fit its bits. The compiler
 chooses tiles whose commands keep to the limits. An operation of which even the smallest tile breaks one is not the
-device's (devices/legality.py).
+device's (devices/legality/limits.py).
 """
 
 from collections.abc import Callable

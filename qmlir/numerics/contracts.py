@@ -143,7 +143,7 @@ class Contract:
     sums        whether the contract rounds a · M + C for a given float32 C, instead of a · M
     max_shift   the largest shift that the contract takes
     wide        the contract that replaces this one for accumulators that 32 bits may not hold, if there is one
-    device      (scale, rounding) in the words of device files (devices/description.py), if a device may follow it
+    device      (scale, rounding) in the words of device files (devices/description/), if a device may follow it
     number      the contract's number in command streams (isa/commands.py), if a device may compute it; never changed
     """
 

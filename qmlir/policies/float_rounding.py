@@ -7,8 +7,7 @@ name the ways, so that constants are folded as they would be computed, and every
 
 from math import prod
 
-from xdsl.dialects.builtin import StringAttr, f32
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import f32
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import UnaryOp
@@ -16,8 +15,8 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.nn.reduction import AccumulationOp, AdditionOp
 from qmlir.dialects.quant.ops import REST_BELOW, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.facts import ADDITION, QUANTIZATION, REST, UNDELEGATED
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import ADDITION, QUANTIZATION, REST, UNDELEGATED
 from qmlir.policies.runtimes import RUNTIMES, follows_litert, rounding_of
 
 Cast = QuantizeCastOp | DequantizeCastOp
@@ -35,13 +34,13 @@ def state_cast(cast: Cast, runtime: str) -> None:
         return
     main, *rest = cast_rounding(cast, runtime)
     if main != EXACT or isinstance(cast, DequantizeCastOp):
-        _state(cast, QUANTIZATION, None if main == EXACT else main)
-    _state(cast, REST, rest[0] if rest else None)
+        QUANTIZATION.set(cast, None if main == EXACT else main)
+    REST.set(cast, rest[0] if rest else None)
 
 
 def cast_rounding(cast: Cast, runtime: str) -> list[str]:
     """Returns how a runtime computes a cast's elements, then, if otherwise, the last elements, fewer than eight."""
-    undelegated = UNDELEGATED in cast.attributes
+    undelegated = UNDELEGATED.on(cast)
     main, rest = _cast_rounding(cast.name, cast.quantized, runtime, undelegated=undelegated)
     return [main, rest] if rest is not None and prod(shape_of(cast.result)) % REST_BELOW else [main]
 
@@ -52,7 +51,7 @@ def on_floats_rounding(op: UnaryOp, runtime: str) -> list[tuple[str, str]]:
     Returns:
         (dequantization, quantization) of the elements, then of the last elements, fewer than eight, if there are any.
     """
-    undelegated = UNDELEGATED in op.attributes
+    undelegated = UNDELEGATED.on(op)
     data = _cast_rounding(DequantizeCastOp.name, uniform(op.x), runtime, undelegated=undelegated)
     result = _cast_rounding(QuantizeCastOp.name, uniform(op.y), runtime, undelegated=undelegated)
     rests = [main if rest is None else rest for main, rest in (data, result)]
@@ -76,14 +75,14 @@ def _cast_rounding(cast: str, type: UniformType, runtime: str, *, undelegated: b
 
 def state_addition(op: AdditionOp, runtime: str) -> None:
     """States on an operation of floats how the followed runtime adds."""
-    _state(op, ADDITION, _addition(op, runtime))
+    ADDITION.set(op, _addition(op, runtime))
 
 
 def _addition(op: AdditionOp, runtime: str) -> str | None:
     """Returns how a runtime adds floats, a name in `additions.ADDITIONS`; None for the operation's own way."""
     if element_of(op.operands[0]) != f32 or 0 in shape_of(op.operands[0]):
         return None
-    if runtime == "litert-xnnpack" and (UNDELEGATED in op.attributes or _declines(op)):
+    if runtime == "litert-xnnpack" and (UNDELEGATED.on(op) or _declines(op)):
         runtime = "litert-builtin"
     rounding = RUNTIMES[runtime].get(f"{op.name}/f32")
     if rounding is None or (rounding.contract == "float32_reciprocal" and _adds_in_vectors(op)):
@@ -101,10 +100,3 @@ def _declines(op: AdditionOp) -> bool:
 def _adds_in_vectors(op: AdditionOp) -> bool:
     """Whether XNNPACK adds neighbours in memory, in an order that depends on the processor's vectors."""
     return isinstance(op, AccumulationOp) and op.axes.get_values()[-1:] == (len(shape_of(op.x)) - 1,)
-
-
-def _state(op: Operation, key: str, name: str | None) -> None:
-    if name is None:
-        op.attributes.pop(key, None)
-    else:
-        op.attributes[key] = StringAttr(name)

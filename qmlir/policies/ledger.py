@@ -4,73 +4,93 @@ Passes write a `#qmlir.decision` on every operation they decide about. This modu
 a terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
+from qmlir.dialects.inputs import texts_by_name
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.dialects.remarks import remark_on, remarks_of
 from qmlir.display import Rows, Table, counted
+from qmlir.ir.decision import DecisionAttr
+from qmlir.ir.facts import DECISION, METHODS, REMARKS
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.names import REMARK
+from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
 
-CODES = {
-    "integer": "computed in integers",
-    "moved": "moves integers without arithmetic",
-    "compared": "compares integers",
-    "no-range": "a tensor it reads or writes has no range",
-    "target": "the target has no integer form of the operation",
-    "precision": "the target has an integer form of the operation on other types",
-    "computed-weights": "its weights are computed, so they have no parameters before run time",
-    "accumulator": "its sums do not fit 32 bits",
-    "factor": "its scales are too far apart for a multiplier",
-    "bias": "its bias is computed, or does not fit the accumulator's scale",
-    "blocked": "its weights have parameters for each block or input channel, for which it has no integer form",
-    "shared": "its result is read as floats too, which quantizing it would change",
-    "runtime": "the runtime that is followed computes it on floats",
-    "policy": "the policy keeps it in floats",
-    "half": "the policy computes it in floats of 16 bits",
-    "empty": "a tensor it reads or writes has no elements",
-    "neighbours": "no integer operation makes what it reads, or reads what it makes",
-    "type": "it computes on floats other than f32",
-    "unknown": "the operation is not known to qmlir",
-    "device": "the device computes it",
-    "host": "the device does not compute it; its host does",
-}
-"""Reason codes: stable names for programs; the decision's own sentence is for people."""
 
-REMEDIES = {
-    "no-range": "profile the network, or fix a range in the policy",
-    "target": "leave it float, or build it of operations that OPERATORS.md lists as computed in integers",
-    "precision": "choose another precision for it in the policy",
-    "computed-weights": "make its weights a constant of the model",
-    "accumulator": "give it or its weights a lower precision in the policy",
-    "factor": "fix the range of its tensors in the policy",
-    "bias": "make its bias a constant of the model, or give its input a wider range in the policy",
-    "blocked": "give its weights one scale for each output channel",
-    "shared": "quantize the other operations that read its result",
-    "runtime": "follow no runtime: load the model with numerics=default",
-    "policy": "drop the policy's rule",
-    "half": "choose a precision of integers for it",
-    "empty": "drop it from the model: it computes nothing",
-    "neighbours": "quantize what it reads from or writes to",
-    "type": "convert the model to float32",
-    "unknown": "replace it in the model by operations that are known",
-    "host": "change the network or the key of the device file that the sentence ends with",
+class Kind(NamedTuple):
+    """What a reason code says, and what would change the decision; empty if the operation is quantized."""
+
+    says: str
+    remedy: str = ""
+
+
+KINDS = {
+    "integer": Kind("computed in integers"),
+    "moved": Kind("moves integers without arithmetic"),
+    "compared": Kind("compares integers"),
+    "no-range": Kind("a tensor it reads or writes has no range", "profile the network, or fix a range in the policy"),
+    "target": Kind(
+        "the target has no integer form of the operation",
+        "leave it float, or build it of operations that OPERATORS.md lists as computed in integers",
+    ),
+    "precision": Kind(
+        "the target has an integer form of the operation on other types",
+        "choose another precision for it in the policy",
+    ),
+    "computed-weights": Kind(
+        "its weights are computed, so they have no parameters before run time",
+        "make its weights a constant of the model",
+    ),
+    "accumulator": Kind("its sums do not fit 32 bits", "give it or its weights a lower precision in the policy"),
+    "factor": Kind("its scales are too far apart for a multiplier", "fix the range of its tensors in the policy"),
+    "bias": Kind(
+        "its bias is computed, or does not fit the accumulator's scale",
+        "make its bias a constant of the model, or give its input a wider range in the policy",
+    ),
+    "blocked": Kind(
+        "its weights have parameters for each block or input channel, for which it has no integer form",
+        "give its weights one scale for each output channel",
+    ),
+    "shared": Kind(
+        "its result is read as floats too, which quantizing it would change",
+        "quantize the other operations that read its result",
+    ),
+    "runtime": Kind(
+        "the runtime that is followed computes it on floats",
+        "follow no runtime: load the model with numerics=default",
+    ),
+    "policy": Kind("the policy keeps it in floats", "drop the policy's rule"),
+    "half": Kind("the policy computes it in floats of 16 bits", "choose a precision of integers for it"),
+    "empty": Kind("a tensor it reads or writes has no elements", "drop it from the model: it computes nothing"),
+    "neighbours": Kind(
+        "no integer operation makes what it reads, or reads what it makes",
+        "quantize what it reads from or writes to",
+    ),
+    "type": Kind("it computes on floats other than f32", "convert the model to float32"),
+    "unknown": Kind("the operation is not known to qmlir", "replace it in the model by operations that are known"),
+    "device": Kind("the device computes it"),
+    "host": Kind(
+        "the device does not compute it; its host does",
+        "change the network or the key of the device file that the sentence ends with",
+    ),
 }
+"""Reason codes: stable names for programs; the decision's own sentence is for people.
+
+Who decides, in which order, and with which sentence: transforms/quantize/reasons.py.
+"""
+
+REMEDIES = {code: kind.remedy for code, kind in KINDS.items() if kind.remedy}
 """Reason code of an operation that stays float, or on the host → what would change the decision."""
 
-
-METHODS = "qmlir.methods"
-"""The attribute key, on an operation, of what chose its range or its weights, such as a plugin and its package."""
 
 CALIBRATION, ROUNDING, RANGE = "calibration", "rounding", "range"
 """The keys of `qmlir.methods`: the options of the quantizer that named the plugins, and the origin of the range."""
@@ -89,7 +109,7 @@ class Entry:
     node       the source nodes that the operation represents
     operation  its kind, such as `nn.conv2d`
     outcome    `quantized` or `float`
-    code       a key of `CODES`
+    code       a key of `KINDS`
     reason     one sentence
     scale      scales of its quantized result and of its weights, `2^-7` for a power of two; empty below the nn level
     crossing   offload cost: cycles of the call of the device's host that runs the operation; None without such a call
@@ -159,31 +179,24 @@ def _by_operation(entries: Sequence[Entry]) -> dict[tuple[str, str, int], Entry]
 
 
 def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
-    """Records the decision about an operation, with the remark of the operation's importer behind it."""
-    assert code in CODES
-    if isinstance(remark := op.attributes.get(REMARK), StringAttr):
-        reason = f"{reason}; {remark.data}"
-    op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
+    """Records the decision about an operation."""
+    assert code in KINDS
+    DECISION.put(op, DecisionAttr.of(outcome, code, reason))
 
 
 def note_method(op: Operation, setting: str, method: str) -> None:
     """Records on an operation what chose its range or its weights; the decision's reason says so later."""
-    held = op.attributes.get(METHODS)
-    before = dict(held.data) if isinstance(held, DictionaryAttr) else dict[str, Attribute]()
-    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method)})
+    METHODS.put(op, {**noted_methods(op), setting: method})
 
 
-def noted_methods(op: Operation) -> dict[str, str]:
+def noted_methods(op: Operation) -> Mapping[str, str]:
     """Returns the methods that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
-    held = op.attributes.get(METHODS)
-    entries = held.data.items() if isinstance(held, DictionaryAttr) else ()
-    return {setting: value.data for setting, value in entries if isinstance(value, StringAttr)}
+    return METHODS.of(op) or {}
 
 
 def decision_of(op: Operation) -> DecisionAttr | None:
     """Returns the decision recorded on an operation; None if there is none."""
-    decision = op.attributes.get(DECISION)
-    return decision if isinstance(decision, DecisionAttr) else None
+    return DECISION.of(op)
 
 
 class Decisions(Rows[Entry]):
@@ -231,6 +244,23 @@ def _remarks(module: ModuleOp) -> dict[Operation, list[str]]:
             decided = decided.operands[0].owner
         found.setdefault(decided, []).append(said)
     return found
+
+
+def remarks_of(module: ModuleOp) -> Mapping[str, str]:
+    """Returns the remarks of a module by the names of tensors.
+
+    Raises:
+        PipelineError: The attribute is not a dictionary of texts.
+    """
+    return texts_by_name(module, REMARKS, "texts by tensor")
+
+
+def remark_on(op: Operation, remarks: Mapping[str, str]) -> str:
+    """Returns the remarks about the tensors that an operation gives or has absorbed, joined; empty without any."""
+    if not remarks:
+        return ""
+    names = names_of(op)
+    return "; ".join(dict.fromkeys(remarks[n] for n in (*names.tensors, *names.absorbed) if n in remarks))
 
 
 def _crossing(op: Operation) -> int | None:

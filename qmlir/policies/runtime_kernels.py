@@ -12,17 +12,16 @@ data beside signed weights is followed as the file that qmlir exports for it, in
 from collections.abc import Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp
 from qmlir.dialects.nn.quantizable import activations, uniform, widest
-from qmlir.dialects.qmlir import MIXED
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, ON_FLOATS, TRANSPOSED, TRANSPOSED_UNSIGNED, UNDELEGATED, UNSIGNED
+from qmlir.ir.facts import INTEGER_OPERATOR, KERNEL, MIXED, ON_FLOATS, UNDELEGATED, UNSIGNED
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -39,6 +38,12 @@ from qmlir.policies.runtimes import (
     runtime_of,
 )
 
+TRANSPOSED = "TRANSPOSE_CONV"
+"""The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
+
+TRANSPOSED_UNSIGNED = "TRANSPOSE_CONV u8"
+"""The same of unsigned bytes."""
+
 
 def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
     """Returns how a runtime rounds an operation on quantized types; as the target does if it lacks a kernel."""
@@ -53,7 +58,7 @@ def kernels_for(op: Operation, runtime: str) -> str:
     What XNNPACK declines, such as 16-bit data, goes to the optimized kernels, and these leave grouped convolutions to
     the reference kernels.
     """
-    if runtime == "litert-xnnpack" and (UNDELEGATED in op.attributes or _kernel(op) == "i16"):
+    if runtime == "litert-xnnpack" and (UNDELEGATED.on(op) or _kernel(op) == "i16"):
         runtime = "litert-builtin"
     if runtime == "litert-builtin" and isinstance(op, nn.Conv2DOp) and op.group_count() > 1:
         return "litert-reference"
@@ -75,7 +80,7 @@ def mixes_bytes(function: func.FuncOp) -> bool:
 
 
 def _is_mixed(op: Operation) -> bool:
-    if ON_FLOATS in op.attributes:  # between casts, of which each has bytes of its own
+    if ON_FLOATS.on(op):  # between casts, of which each has bytes of its own
         return False
     found = [e for v in (*op.operands, *op.results) if (e := quantized_element(v.type)) is not None]
     if isinstance(op, nn.RequantizeOp):
@@ -136,7 +141,7 @@ def compared_storage(op: Operation, runtime: str) -> Sequence[SSAValue]:
     LiteRT's operators on stored integers, which carry a mark, compare integers. An operator on floats behind a
     DEQUANTIZE has no mark.
     """
-    if not follows_litert(runtime) or not isinstance(op, ComparisonOp) or INTEGER_OPERATOR not in op.attributes:
+    if not follows_litert(runtime) or not isinstance(op, ComparisonOp) or not INTEGER_OPERATOR.on(op):
         return ()
     sources = [v.owner.input for v in op.operands if isinstance(v.owner, DequantizeCastOp)]
     if len(sources) < 2 or any(uniform(v).is_per_axis for v in sources):
@@ -225,11 +230,11 @@ def _called(op: Operation) -> str:
 
 def _kernel(op: Operation, *, signed: bool = False) -> str:
     """Returns the storage part of an operation's key in runtimes.py; a description if no key can match."""
-    if INTEGER_OPERATOR in op.attributes and f"{op.name}/operator" in LITERT_FUNCTIONS:
+    if INTEGER_OPERATOR.on(op) and f"{op.name}/operator" in LITERT_FUNCTIONS:
         return "operator"
-    if isinstance(kernel := op.attributes.get(KERNEL), StringAttr):
-        return kernel.data
-    if MIXED in op.attributes:
+    if (kernel := KERNEL.of(op)) is not None:
+        return kernel
+    if MIXED.on(op):
         return "mixed"
     found = [_stored(v, displaced(op)) for v in activations(op)]
     if signed:
@@ -258,5 +263,4 @@ def displaced(op: Operation) -> int:
     It is 0 unless the source model stores unsigned integers, which nn-to-qint made signed. Float arithmetic on the
     larger integers may round differently.
     """
-    moved = op.attributes.get(UNSIGNED)
-    return moved.value.data if isinstance(moved, IntegerAttr) else 0
+    return UNSIGNED.of(op) or 0

@@ -125,11 +125,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.dialects.nn.functions import FUNCTIONS
-from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError, near_misses
+from qmlir.ir.facts import NUMERICS
 from qmlir.numerics.factors import Factors
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
@@ -447,8 +447,7 @@ def runtime_of(module: ModuleOp) -> str:
     Raises:
         PipelineError: The attribute does not name a known runtime.
     """
-    attribute = module.attributes.get(NUMERICS)
-    name = attribute.data if isinstance(attribute, StringAttr) else "default" if attribute is None else str(attribute)
+    name = "default" if (given := NUMERICS.of(module)) is None else given
     if name not in RUNTIMES:
         raise PipelineError(
             "the module", f"must have one of {', '.join(RUNTIMES)} as {NUMERICS}", got=name,
@@ -468,7 +467,4 @@ def follow(module: ModuleOp, runtime: str) -> None:
         raise OptionError(
             "numerics", f"must be one of {', '.join(known)}", got=runtime, remedy=near_misses(runtime, list(known))
         )
-    if runtime == "default":
-        module.attributes.pop(NUMERICS, None)
-    else:
-        module.attributes[NUMERICS] = StringAttr(runtime)
+    NUMERICS.set(module, None if runtime == "default" else runtime)

@@ -58,13 +58,13 @@ def arguments_of(
         given: All other arguments; None for those that the caller leaves out.
     """
     from qmlir.devices import load_device
-    from qmlir.devices.changing import settings_of
+    from qmlir.devices.description.changing import settings_of
     from qmlir.dialects.inputs import reading_notes
     from qmlir.ir.signature import main_function, signature_of
     from qmlir.profiles.profile import Profile
     from qmlir.running.files import path_of
     from qmlir.samples.reading import in_sequences, samples_as_noted
-    from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 
     found: dict[str, Any] = {"module": module, "profile": profile}
     notes = reading_notes(module)

@@ -11,7 +11,7 @@ from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import main_function
 from qmlir.profiles.collect import collect
 from qmlir.profiles.profile import Profile
-from qmlir.transforms.quantize import observers as observing
+from qmlir.transforms.quantize.ranges import observers as observing
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable

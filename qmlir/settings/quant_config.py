@@ -26,6 +26,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerA
 from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import OptionError, near_misses
+from qmlir.ir.facts import CONFIG, POLICY
 from qmlir.ir.passes import option
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
@@ -42,12 +43,6 @@ from qmlir.numerics.schemas import (
     weight_precision_beside,
 )
 from qmlir.plugins import ROUNDINGS, Extensible
-
-POLICY = "qmlir.policy"
-"""The attribute key for the settings that an operation or an observer carries."""
-
-CONFIG = "qmlir.config"
-"""The attribute key, on a module, for the settings of a network that differ from the standard values."""
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
@@ -131,8 +126,8 @@ def config_of(op: Operation) -> NetworkConfig:
     """Returns the settings of the network that an operation belongs to; standard values if its module states none."""
     while (parent := op.parent_op()) is not None:
         op = parent
-    stated = op.attributes.get(CONFIG)
-    return NetworkConfig(**settings_of(stated)) if isinstance(stated, DictionaryAttr) else NetworkConfig()
+    stated = CONFIG.of(op)
+    return NetworkConfig() if stated is None else NetworkConfig(**settings_of(stated))
 
 
 def write_config(module: ModuleOp, config: QuantConfig, data: str = "") -> None:
@@ -140,9 +135,7 @@ def write_config(module: ModuleOp, config: QuantConfig, data: str = "") -> None:
     standard = NetworkConfig()
     settings = {**config.options(), "data": data}
     changed = {name: value for name, value in settings.items() if value != getattr(standard, name)}
-    module.attributes.pop(CONFIG, None)
-    if changed:
-        module.attributes[CONFIG] = policy_attribute(changed)
+    CONFIG.set(module, policy_attribute(changed) if changed else None)
 
 
 class QuantOptions(TypedDict, total=False):
@@ -278,14 +271,20 @@ class Recipe(QuantConfig):
         names = [f.name for f in fields(self)]
         for name in settings:
             if name not in names:
-                raise OptionError(POLICY, f"has no field {name}", remedy=near_misses(name, names))
+                raise OptionError(POLICY.key, f"has no field {name}", remedy=near_misses(name, names))
         return replace(self, **settings)
 
 
 def recipe_of(op: Operation, default: Recipe) -> Recipe:
     """Returns the recipe of an operation: the default, changed by the fields that the operation carries."""
-    policy = op.attributes.get(POLICY)
-    return default.with_settings(settings_of(policy)) if isinstance(policy, DictionaryAttr) else default
+    policy = POLICY.of(op)
+    return default if policy is None else default.with_settings(settings_of(policy))
+
+
+def add_settings(carrier: Operation, settings: PlainSettings) -> None:
+    """Adds settings to an operation or an observer, in place of earlier settings of the same names."""
+    before = POLICY.of(carrier)
+    POLICY.put(carrier, DictionaryAttr({**({} if before is None else before.data), **policy_attribute(settings).data}))
 
 
 def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
@@ -309,7 +308,7 @@ def _plain(value: Attribute) -> Any:
         case ArrayAttr():
             return tuple(_plain(v) for v in value)
         case _:
-            raise OptionError(POLICY, "holds strings, numbers, booleans and lists of them", got=str(value))
+            raise OptionError(POLICY.key, "holds strings, numbers, booleans and lists of them", got=str(value))
 
 
 def _attribute(value: Any) -> Attribute:
@@ -325,4 +324,4 @@ def _attribute(value: Any) -> Attribute:
         case tuple():
             return ArrayAttr([_attribute(v) for v in cast(tuple[Any, ...], value)])
         case _:
-            raise OptionError(POLICY, "holds strings, numbers, booleans and lists of them", got=repr(value))
+            raise OptionError(POLICY.key, "holds strings, numbers, booleans and lists of them", got=repr(value))

@@ -6,11 +6,9 @@ from typing import Any, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from qmlir.errors import OptionError
+from qmlir.ir.facts import QUANTIZER
 from qmlir.settings.policy import Policy
 from qmlir.settings.quant_config import QuantConfig, policy_attribute, settings_of
-
-QUANTIZER = "qmlir.quantizer"
-"""The attribute's name: a dictionary of the options, and of `rules`, an array of dictionaries."""
 
 RULES = "rules"
 
@@ -25,7 +23,7 @@ def record_quantizer(module: ModuleOp, config: QuantConfig, policy: Policy) -> N
     """
     rules = [policy_attribute({key: _as_tuple(value) for key, value in r.as_dict().items()}) for r in policy.rules]
     options = policy_attribute(config.options())
-    module.attributes[QUANTIZER] = DictionaryAttr({**options.data, RULES: ArrayAttr(rules)})
+    QUANTIZER.put(module, DictionaryAttr({**options.data, RULES: ArrayAttr(rules)}))
 
 
 def recorded_quantizer(module: ModuleOp) -> Mapping[str, Any] | None:
@@ -33,8 +31,8 @@ def recorded_quantizer(module: ModuleOp) -> Mapping[str, Any] | None:
 
     Returns None for a network that another program quantized, or that is not quantized: its file does not say.
     """
-    attribute = module.attributes.get(QUANTIZER)
-    if not isinstance(attribute, DictionaryAttr) or not isinstance(listed := attribute.data.get(RULES), ArrayAttr):
+    attribute = QUANTIZER.of(module)
+    if attribute is None or not isinstance(listed := attribute.data.get(RULES), ArrayAttr):
         return None
     options = DictionaryAttr({name: value for name, value in attribute.data.items() if name != RULES})
     try:

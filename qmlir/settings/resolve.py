@@ -81,7 +81,9 @@ def resolve(
     found |= {name: Setting(value, "policy") for name, value in default.items()}
     found |= {name: Setting(value, "argument") for name, value in arguments.items()}
     if target is not None:
-        from qmlir.devices.requirements import required_options  # device files need pydantic, a fifth of all imports
+        from qmlir.devices.legality.requirements import (
+            required_options,  # device files need pydantic, a fifth of all imports
+        )
 
         asked = {name: setting.value for name, setting in found.items() if setting.origin != "standard"}
         for name, value in required_options(target, asked).items():

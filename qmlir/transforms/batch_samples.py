@@ -13,8 +13,9 @@ from xdsl.passes import ModulePass
 
 from qmlir.dialects.batches import batched_inputs, sample_axes
 from qmlir.errors import OptionError
+from qmlir.ir.facts import SAMPLES
 from qmlir.ir.passes import option
-from qmlir.ir.signature import BATCH, batch_attribute, main_function
+from qmlir.ir.signature import batch_attribute, main_function
 
 
 @dataclass(frozen=True)
@@ -40,4 +41,4 @@ class BatchSamplesPass(ModulePass):
             raise OptionError("most", "must be a positive number of samples", got=str(self.most))
         function = main_function(op)
         sample_axes(function)
-        function.attributes[BATCH] = batch_attribute(self.most, batched_inputs(function))
+        SAMPLES.put(function, batch_attribute(self.most, batched_inputs(function)))

@@ -18,7 +18,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import Rewriter
 from xdsl.utils.symbol_table import SymbolTable
 
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.fact import FACTS
+from qmlir.ir.facts import NAME
 from qmlir.ir.rewriting import replace, take_over
 
 NO_INLINE = "no_inline"
@@ -120,7 +121,7 @@ def _may_go(call: func.CallOp, caller: func.FuncOp, callee: func.FuncOp) -> bool
 
 
 def _ours(function: func.FuncOp) -> dict[str, Attribute]:
-    return {key: value for key, value in function.attributes.items() if key.startswith("qmlir.")}
+    return {key: value for key, value in function.attributes.items() if key in FACTS}
 
 
 def _inline(call: func.CallOp, callee: func.FuncOp) -> None:
@@ -137,7 +138,7 @@ def _inline(call: func.CallOp, callee: func.FuncOp) -> None:
 def _hand_on(values: Iterable[SSAValue], attributes: ArrayAttr[DictionaryAttr] | None) -> None:
     """Adds the names of a function's arguments or results to the values that replace them."""
     for value, given in zip(values, attributes or (), strict=False):
-        if isinstance(name := given.data.get(NAME), NameAttr):
+        if (name := NAME.among(given.data)) is not None:
             take_over(value, [name])
 
 

@@ -40,11 +40,12 @@ from qmlir.dialects.custom import CustomOp
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
-from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.foreign import FloatStorageType
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import NodeError, UnsupportedError
+from qmlir.ir.facts import DECISION
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.numerics.contracts import CONTRACTS
@@ -241,8 +242,8 @@ def _floats_of(op: Operation) -> list[SSAValue]:
 
 
 def _reason(op: Operation, types: Sequence[str]) -> str:
-    decision = op.attributes.get(DECISION)
-    if isinstance(decision, DecisionAttr) and decision.outcome.data == "float":
+    decision = DECISION.of(op)
+    if decision is not None and decision.outcome.data == "float":
         return decision.reason.data
     if isinstance(op, QuantizeCastOp | DequantizeCastOp):
         return "it casts between floats and integers"

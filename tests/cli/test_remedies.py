@@ -16,7 +16,7 @@ import qmlir.errors
 from qmlir.cli import main as qmlir_main
 from qmlir.policies.ledger import REMEDIES, Entry
 from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
-from qmlir.transforms.quantize import side_by_side
+from qmlir.transforms.quantize.adjust import side_by_side
 
 RNG = np.random.default_rng(3)
 SAMPLES = [RNG.standard_normal((1, 8)).astype(np.float32) for _ in range(12)]

@@ -17,11 +17,11 @@ from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import _parser
 from qmlir.compiler import EXPORT_FORMATS
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.changing import changed, settings_of
+from qmlir.devices.description.changing import changed, settings_of
 from qmlir.errors import OptionError
 from qmlir.ir.passes import PASSES, pass_class
 from qmlir.plugins import is_numbered
-from qmlir.policies.ledger import CODES, REMEDIES
+from qmlir.policies.ledger import KINDS, REMEDIES
 from qmlir.policies.runtimes import Runtime
 from qmlir.samples.pictures import Preprocessing
 from qmlir.settings.quant_config import Recipe
@@ -161,5 +161,5 @@ def test_a_name_that_does_not_exist_is_found(text: str) -> None:
 
 
 def test_remedies_of_the_ledger_are_for_its_codes() -> None:
-    assert set(REMEDIES) <= set(CODES)
-    assert set(CODES) - set(REMEDIES) == {"integer", "moved", "compared", "device"}
+    assert set(REMEDIES) <= set(KINDS)
+    assert set(KINDS) - set(REMEDIES) == {"integer", "moved", "compared", "device"}

@@ -20,12 +20,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.facts import QUANTIZATION
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import SATURATING, session
@@ -177,7 +177,7 @@ def test_our_file_comes_back(prepared: Prepared, schema: str, tmp_path: Path) ->
     """Imported again it is the same network: the same bits, once both divide in float32 where floats enter."""
     path, module = tmp_path / "exported.onnx", prepared.quantized(schema, "default")
     for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
-        cast.attributes[QUANTIZATION] = StringAttr("float32")
+        QUANTIZATION.put(cast, "float32")
     qmlir.export(module, path)
     again, ours = qmlir.compile(path), qmlir.compile(module)
     for x in prepared.inputs[:10]:

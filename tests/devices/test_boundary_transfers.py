@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.boundary_transfers import least_moving
+from qmlir.devices.model.boundary_transfers import least_moving
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text

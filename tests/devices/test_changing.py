@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import StringAttr
 
 import qmlir
 from qmlir.devices import load_device, parse_device, shipped_devices, text_of
-from qmlir.devices.changing import settings_of
-from qmlir.dialects.target import DEVICE
+from qmlir.devices.description.changing import settings_of
 from qmlir.errors import FileError, OptionError
+from qmlir.ir.facts import DEVICE
 from qmlir.isa.encoding import StreamError
 from tests.conftest import ROOT
 
@@ -114,9 +113,7 @@ def test_a_target_is_a_device_too(tmp_path: Path) -> None:
     quantized = qmlir.quantize(DIGITS, data=samples, target=variant)
     qmlir.save(quantized, tmp_path / "q.mlir")
     read = qmlir.load(tmp_path / "q.mlir")
-    kept = read.attributes[DEVICE]
-    assert isinstance(kept, StringAttr)
-    assert load_device(kept.data) == variant
+    assert load_device(DEVICE.required(read)) == variant
     executable = qmlir.compile(read, target=variant)
     assert executable.device == variant
     assert executable.program.device["array.lanes.k"] == 16

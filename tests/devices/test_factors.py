@@ -10,8 +10,8 @@ import qmlir
 from qmlir.analysis.placement import judge
 from qmlir.cli.main import main
 from qmlir.devices import Device, load_device
-from qmlir.devices.legality import refusals
-from qmlir.devices.requirements import factors_of
+from qmlir.devices.legality.limits import refusals
+from qmlir.devices.legality.requirements import factors_of
 from qmlir.dialects import qint
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text

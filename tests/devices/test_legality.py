@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.analysis.placement import judge
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.legality import share_on_device
+from qmlir.devices.legality.limits import share_on_device
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 

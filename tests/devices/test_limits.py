@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation
 
 from qmlir.devices import Device
-from qmlir.devices.legality import FOLLOWED, LIMITS, kind_of, refusals
+from qmlir.devices.legality.limits import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr

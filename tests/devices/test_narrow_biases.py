@@ -11,9 +11,9 @@ import pytest
 
 import qmlir
 from qmlir.devices import load_device
-from qmlir.devices.legality import refusals
-from qmlir.devices.requirements import requirements
-from qmlir.devices.stored import trailing_zeros
+from qmlir.devices.legality.limits import refusals
+from qmlir.devices.legality.requirements import requirements
+from qmlir.devices.model.stored import trailing_zeros
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from qmlir.devices import load_device, parse_device, shipped_devices
-from qmlir.devices.summary import summaries, summary, toml_of
+from qmlir.devices.description.summary import summaries, summary, toml_of
 from qmlir.errors import FileError
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.costs import Demand, demand
-from qmlir.devices.footprints import footprints
-from qmlir.devices.timeline import Interval, Server, Timeline
+from qmlir.devices.model.costs import Demand, demand
+from qmlir.devices.model.footprints import footprints
+from qmlir.devices.model.timeline import Interval, Server, Timeline
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Convolve, Host, Init, Move, Post, SetContext, Step
 from qmlir.isa.encoding import Command, Place, Wait

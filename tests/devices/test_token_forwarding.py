@@ -16,9 +16,9 @@ from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program, flat
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import load_device
-from qmlir.devices.timeline import Timeline
-from qmlir.devices.token_forwarding import with_forwarding
-from qmlir.devices.waits import Tokens, tokens
+from qmlir.devices.model.timeline import Timeline
+from qmlir.devices.model.token_forwarding import with_forwarding
+from qmlir.devices.model.waits import Tokens, tokens
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Fault, Footprint

@@ -11,8 +11,8 @@ import pytest
 
 import qmlir
 from qmlir.devices import Device, load_device
-from qmlir.devices.reading import data_of
-from qmlir.devices.schema import Table, keys_of, table_of
+from qmlir.devices.description.reading import data_of
+from qmlir.devices.description.schema import Table, keys_of, table_of
 from qmlir.errors import FileError, OptionError
 
 VALUES: tuple[Any, ...] = (

@@ -10,9 +10,11 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.qmlir import ConstantBufferOp, DecisionAttr, OpaqueOp
+from qmlir.dialects.qmlir import ConstantBufferOp, OpaqueOp
 from qmlir.ir.context import make_context
-from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.decision import DecisionAttr
+from qmlir.ir.facts import NAME
+from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
 
 AWKWARD = ["", "conv1/Relu:0", 'a "quoted" name', "back\\slash", "line\nbreak\ttab", "größe", "名前", "#-> %x", "\x00"]
@@ -53,9 +55,9 @@ def test_nodes_without_a_name_and_repetitions_are_left_out() -> None:
 def test_names_of_an_operation() -> None:
     op = test.TestOp(result_types=[f32])
     assert names_of(op) == NameAttr.of()
-    op.attributes[NAME] = StringAttr("of another kind")
+    op.attributes[NAME.key] = StringAttr("of another kind")
     assert names_of(op) == NameAttr.of()
-    op.attributes[NAME] = NameAttr.of(["n"])
+    NAME.put(op, NameAttr.of(["n"]))
     assert names_of(op) == NameAttr.of(["n"])
 
 

@@ -21,8 +21,9 @@ from qmlir.dialects.qmlir import PowerOfTwoAttr, PowerOfTwoScales, promises_powe
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
 from qmlir.errors import PipelineError
+from qmlir.ir.facts import SCALES
 from qmlir.ir.source import SourceError
-from qmlir.ir.verify import SCALES, verify
+from qmlir.ir.verify import verify
 from qmlir.stages import TO_INTEGERS, to_llvm, to_loops, to_plan
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import parsed, quantized, quantized_values, uniform
@@ -124,7 +125,7 @@ def test_what_the_schema_promises_holds(graph: Graph, per_channel: bool) -> None
     integers = to_integers(module)
     assert promises_powers_of_two(main_function(integers))
     plain = module.clone()
-    del main_function(plain).attributes[SCALES]
+    SCALES.drop(main_function(plain))
     without = to_integers(plain)
     for op in integers.walk():
         if isinstance(op, RequantizeOp):
@@ -163,7 +164,7 @@ def test_a_pass_that_breaks_it_is_caught() -> None:
     )
     with pytest.raises(SourceError, match=message):
         verify(module)
-    del main_function(module).attributes[SCALES]
+    SCALES.drop(main_function(module))
     verify(module)
 
 
@@ -179,7 +180,7 @@ def test_a_shift_that_is_none_is_caught() -> None:
 
 def test_it_goes_down_with_the_function() -> None:
     module = quantized(parsed(TEXT), schema=SCHEMA)
-    assert isinstance(main_function(module).attributes[SCALES], PowerOfTwoAttr)
+    assert isinstance(SCALES.of(main_function(module)), PowerOfTwoAttr)
     x = np.linspace(-1, 1, 18, dtype=np.float32).reshape(1, 3, 3, 2)
     np.testing.assert_array_equal(qmlir.compile(module)(x), qmlir.reference(module)(x))
     linalg = Pipeline("nn-to-qint", "qint-to-linalg")(module)
@@ -188,6 +189,6 @@ def test_it_goes_down_with_the_function() -> None:
 
 def test_nothing_of_it_is_left_in_the_llvm_dialect() -> None:
     module = quantized(parsed(TEXT), schema=SCHEMA)
-    module.attributes[SCALES] = PowerOfTwoAttr()
+    SCALES.put(module, PowerOfTwoAttr())
     lowered = Pipeline(*TO_INTEGERS, *to_loops(), *to_plan(), *to_llvm())(module)
-    assert all(SCALES not in op.attributes for op in lowered.walk())
+    assert not any(SCALES.on(op) for op in lowered.walk())

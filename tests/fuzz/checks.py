@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import main_function, to_integers
@@ -38,12 +38,12 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
 from qmlir.stages import OBSERVE
-from qmlir.transforms.quantize.observers import by_tensor, observed_keys, observed_shapes, observers
+from qmlir.transforms.quantize.ranges.observers import by_tensor, observed_keys, observed_shapes, observers
 from tests.backends.onnx.stepwise import FloatErrors, compare
 from tests.backends.tflite.runtime import LiteRT, computes_in_floats
 from tests.frontends.tflite.c_library import functions_of_the_c_library
@@ -294,7 +294,7 @@ class Checks:
             module = module.clone()
             # A QuantizeLinear divides in float32; onnx-integer spells each cast out as it divides itself.
             for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp) and format != "onnx-integer"]:
-                cast.attributes[QUANTIZATION] = StringAttr("float32")
+                QUANTIZATION.put(cast, "float32")
             again = qmlir.load(path, numerics=EXPORT_NUMERICS[format])
             if not has_float_parts(module) and not averages_floats(again) and averages(again) == averages(module):
                 self.same(f"again {format}", qmlir.reference(again), qmlir.reference(module))

@@ -17,8 +17,8 @@ from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import Simulated
 from qmlir.compiler import main_function
 from qmlir.devices import load_device
-from qmlir.devices.requirements import requirements
-from qmlir.devices.timeline import HOST
+from qmlir.devices.legality.requirements import requirements
+from qmlir.devices.model.timeline import HOST
 from qmlir.errors import PipelineError
 from qmlir.ir.weights import WeightsMode, module_text
 from tests.backends.npu.accounts import mistakes

@@ -43,7 +43,7 @@ from qmlir.profiles.files import save_glow
 from qmlir.profiles.profile import Profile
 from qmlir.samples.files import Samples
 from qmlir.settings.policy import Policy
-from qmlir.transforms.quantize.apply_profile import apply_profile
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 from tests.cli.small import write_small
 from tests.conformance import flatbuffer_mutations, mutations
 from tests.conformance.isolation import Died, isolated

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
-    IntegerAttr,
     IntegerType,
     ModuleOp,
     Signedness,
@@ -28,7 +27,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
+from qmlir.ir.facts import QUANTIZATION, REST, UNSIGNED
 from tests.conftest import ROOT
 from tests.interop.upstream import Array, Compiled, assert_same_bits
 from tests.lowering.both import network
@@ -107,9 +106,7 @@ def cast_cases() -> list[Case]:
 
         def apart(x: SSAValue, quantized: Attribute = quantized) -> SSAValue:
             back = DequantizeCastOp(StorageCastOp(x, quantized).result, TensorType(f32, [3, 4]))
-            back.attributes.update(
-                {QUANTIZATION: StringAttr("float32_apart"), REST: StringAttr("exact"), UNSIGNED: IntegerAttr(128, i32)}
-            )
+            back.attributes.update(QUANTIZATION.entry("float32_apart") | REST.entry("exact") | UNSIGNED.entry(128))
             return back.result
 
         bits = type.storage_width
@@ -133,9 +130,9 @@ def cast_cases() -> list[Case]:
 
 def _quantized_by(quantization: str, x: SSAValue, type: Attribute, rest: str | None = None) -> SSAValue:
     op = QuantizeCastOp(x, type)
-    op.attributes[QUANTIZATION] = StringAttr(quantization)
+    QUANTIZATION.put(op, quantization)
     if rest is not None:
-        op.attributes[REST] = StringAttr(rest)
+        REST.put(op, rest)
     return op.result
 
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.ir.context import make_context
-from qmlir.ir.names import NAME
+from qmlir.ir.facts import NAME
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
@@ -125,7 +125,7 @@ def test_what_mlir_opt_prints_of_0_80_becomes_the_same_nn(flags: tuple[str, ...]
     ours, theirs = (Pipeline("tosa-to-nn")(read(t)) for t in (text, mlir_opt(text, *flags)))
     for module in (ours, theirs):
         for op in module.walk():
-            op.attributes.pop(NAME, None)
+            NAME.drop(op)
             if isinstance(op, func.FuncOp):
                 op.arg_attrs = None
     assert ours.is_structurally_equivalent(theirs)

@@ -11,8 +11,9 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 
 Q = UniformType.per_tensor(i8, 0.5, 3)
 
@@ -23,9 +24,9 @@ def value(element: Attribute, *shape: int) -> SSAValue:
 
 def test_make_infers_result_types() -> None:
     x = value(f32, 2, 3)
-    op = nn.TransposeOp.make([x], {"permutation": ints([1, 0])}, attributes={NAME: NameAttr.of(["n"], ["y"])})
+    op = nn.TransposeOp.make([x], {"permutation": ints([1, 0])}, attributes=NAME.entry(NameAttr.of(["n"], ["y"])))
     assert op.y.type == TensorType(f32, [3, 2])
-    assert op.attributes[NAME] == NameAttr.of(["n"], ["y"])
+    assert NAME.of(op) == NameAttr.of(["n"], ["y"])
     op.verify()
 
 

@@ -12,7 +12,8 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReluOp, ReshapeOp, SigmoidOp, TransposeOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.windows import ints
-from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.facts import NAME
+from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import (
     merged_names,
     name_hint,
@@ -28,7 +29,7 @@ TYPE = TensorType(f32, [2, 3])
 
 
 def named(op: Operation, nodes: list[str], tensors: list[str], absorbed: list[str] | None = None) -> Operation:
-    op.attributes[NAME] = NameAttr.of(nodes, tensors, absorbed or [])
+    NAME.put(op, NameAttr.of(nodes, tensors, absorbed or []))
     return op
 
 
@@ -95,7 +96,7 @@ def test_existing_value_keeps_its_name_and_absorbs() -> None:
 
 def test_existing_value_without_name_takes_one() -> None:
     block, ops = chain(ReluOp, SigmoidOp)
-    del ops[0].attributes[NAME]
+    NAME.drop(ops[0])
     module_of(block)
     replace(PatternRewriter(ops[1]), ops[1], [], [ops[0].results[0]])
     assert strings(names_of(ops[0])) == (["n1"], ["t1"], [])
@@ -118,8 +119,8 @@ def test_names_go_to_the_operation_that_does_the_work() -> None:
     after = TransposeOp.make([work.y], {"permutation": ints([1, 0])})
     replace(PatternRewriter(ops[0]), ops[0], [before, work, after], doing=work)
     assert strings(names_of(work)) == (["n0"], ["t0"], [])
-    assert NAME not in after.attributes
-    assert NAME not in before.attributes
+    assert not NAME.on(after)
+    assert not NAME.on(before)
     assert work.y.name_hint == "t0"
 
 

@@ -22,7 +22,8 @@ from qmlir.compiler import save as save_module
 from qmlir.dialects.nn import ConstantOp
 from qmlir.errors import FileError, OptionError
 from qmlir.ir.context import make_context
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.facts import NAME
+from qmlir.ir.names import NameAttr
 from qmlir.ir.side_file import map_side_file, write_side_file
 from qmlir.ir.storage import write_module
 from qmlir.ir.weights import (
@@ -426,7 +427,7 @@ def test_names_of_side_files(name: str, tensor: str, tmp_path: Path) -> None:
     array = np.arange(100, dtype=np.float32)
     module = module_of(array)
     (constant,) = (op for op in module.walk() if isinstance(op, ConstantOp))
-    constant.attributes[NAME] = NameAttr.of(tensors=[tensor])
+    NAME.put(constant, NameAttr.of(tensors=[tensor]))
     text, side = save_module(module, tmp_path / f"{name}.mlir")
     assert side.name == f"{name}.safetensors"
     np.testing.assert_array_equal(arrays_of(load(text))[0], array)

@@ -13,10 +13,10 @@ from qmlir.analysis.placement import judge
 from qmlir.backends.npu.accesses import accesses
 from qmlir.compiler import Pipeline
 from qmlir.devices import Device, load_device, shipped_devices
-from qmlir.devices.description import Memory
-from qmlir.devices.least import least_commands
-from qmlir.devices.legality import OPERATIONS, computes
-from qmlir.devices.requirements import target_of_device
+from qmlir.devices.description.device import Memory
+from qmlir.devices.legality.least import least_commands
+from qmlir.devices.legality.limits import OPERATIONS, computes
+from qmlir.devices.legality.requirements import target_of_device
 from qmlir.errors import PipelineError
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.source import parse_text

@@ -20,9 +20,9 @@ from qmlir.backends.cpu import Machine, build, enabled
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.reference import Reference
 from qmlir.codegen.features import multiplies_matrices
-from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import PARALLEL
 from qmlir.ir.signature import Signature
 from qmlir.ir.types import element_type_of, is_numpys_own
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
@@ -79,7 +79,7 @@ def to_loops(module: ModuleOp, *, features: str | None = None, verify: bool = Tr
         if verify:
             lowered.verify()
     for kernel in lowered.body.block.ops:
-        assert PARALLEL not in kernel.attributes or sum(1 for _ in kernel.walk()) <= LARGEST_KERNEL
+        assert not PARALLEL.on(kernel) or sum(1 for _ in kernel.walk()) <= LARGEST_KERNEL
     return lowered
 
 

@@ -15,8 +15,8 @@ import qmlir
 from docs.measurements.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.legality import legality_of
-from qmlir.devices.module import filled_of
+from qmlir.devices.legality.limits import legality_of
+from qmlir.devices.model.module import filled_of
 from qmlir.stages import TO_COMMANDS, to_layers
 from tests.conftest import ROOT
 

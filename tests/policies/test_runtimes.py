@@ -1,11 +1,11 @@
 """The table of runtimes, and how a module says which it follows."""
 
 import pytest
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.dialects.qmlir import NUMERICS
 from qmlir.dialects.target import load_target
 from qmlir.errors import OptionError, PipelineError
+from qmlir.ir.facts import NUMERICS
 from qmlir.numerics.additions import ADDITIONS
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.numerics.fixed_point import DEQUANTIZATIONS, QUANTIZATIONS
@@ -42,13 +42,13 @@ def test_a_module_says_what_it_follows() -> None:
     follow(module, "onnxruntime")
     assert runtime_of(module) == "onnxruntime"
     follow(module, "default")
-    assert NUMERICS not in module.attributes
+    assert not NUMERICS.on(module)
 
 
 def test_refuses_what_it_does_not_know() -> None:
     module = ModuleOp([])
     with pytest.raises(OptionError, match=r"numerics: must be one of default, onnxruntime.*got onnxrt; .*onnxruntime"):
         follow(module, "onnxrt")
-    module.attributes[NUMERICS] = StringAttr("tvm")
+    NUMERICS.put(module, "tvm")
     with pytest.raises(PipelineError, match=r"litert-builtin as qmlir.numerics, got tvm"):
         runtime_of(module)

@@ -15,8 +15,8 @@ from qmlir.compiler import Pipeline, profile, quantize
 from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.profiles.profile import Profile
 from qmlir.profiles.tensor_profile import TensorProfile, grid
-from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.observers import observers
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+from qmlir.transforms.quantize.ranges.observers import observers
 from tests.transforms.quantize.calibrated import parsed
 
 Array = npt.NDArray[Any]

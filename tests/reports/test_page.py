@@ -15,7 +15,7 @@ from qmlir.errors import OptionError, QmlirError
 from qmlir.reports import report as reporting
 from qmlir.reports.page import joined
 from qmlir.reports.report import Report
-from qmlir.transforms.quantize.apply_profile import fill_ranges
+from qmlir.transforms.quantize.ranges.apply_profile import fill_ranges
 from tests.cli.small import Small, write_small
 from tests.reports.conftest import Browser
 

@@ -5,9 +5,8 @@ from xdsl.dialects.builtin import ArrayAttr, UnitAttr
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import OptionError
+from qmlir.ir.facts import CONFIG, POLICY
 from qmlir.settings.quant_config import (
-    CONFIG,
-    POLICY,
     NetworkConfig,
     QuantConfig,
     Recipe,
@@ -47,10 +46,10 @@ def test_a_module_states_the_settings_of_its_network() -> None:
     (function,) = module.ops
     assert config_of(function) == NetworkConfig()
     write_config(module, QuantConfig(calibration="kl"), "samples.npy")
-    assert module.attributes[CONFIG] == policy_attribute({"calibration": "kl", "data": "samples.npy"})
+    assert CONFIG.of(module) == policy_attribute({"calibration": "kl", "data": "samples.npy"})
     assert config_of(function) == NetworkConfig(calibration="kl", data="samples.npy")
     write_config(module, QuantConfig())
-    assert CONFIG not in module.attributes
+    assert not CONFIG.on(module)
 
 
 def test_refusals() -> None:
@@ -59,4 +58,4 @@ def test_refusals() -> None:
     with pytest.raises(OptionError, match="strings, numbers"):
         policy_attribute({"precision": [1]})
     with pytest.raises(OptionError, match="strings, numbers"):
-        settings_of(policy_attribute({}).__class__({POLICY: ArrayAttr([UnitAttr()])}))
+        settings_of(policy_attribute({}).__class__({POLICY.key: ArrayAttr([UnitAttr()])}))

@@ -14,7 +14,7 @@ from qmlir.analysis.tune.layers import layers_of
 from qmlir.dialects.nn import ReluOp, SoftmaxOp
 from qmlir.ir.signature import main_function
 from qmlir.transforms.nn.fuse_activation import FuseActivationPass
-from qmlir.transforms.quantize.masks import masked_scores
+from qmlir.transforms.quantize.ranges.masks import masked_scores
 from qmlir.transforms.verify_integer_only import BETWEEN, ENTRY, EXIT, float_operations
 from tests.transforms.quantize.calibrated import parsed
 

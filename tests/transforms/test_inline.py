@@ -4,7 +4,7 @@ import numpy as np
 
 import qmlir
 from qmlir.compiler import Pipeline, main_function
-from qmlir.transforms.quantize.observers import observed_shapes
+from qmlir.transforms.quantize.ranges.observers import observed_shapes
 from tests.graphs import names_in
 from tests.transforms.quantize.calibrated import parsed
 

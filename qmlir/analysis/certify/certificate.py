@@ -26,7 +26,7 @@ from qmlir.ir.signature import main_function
 from qmlir.running.files import staged_at
 from qmlir.running.machine_code import to_machine_code
 from qmlir.stages import FOLD_CASTS, TO_INTEGERS
-from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
 from qmlir.transforms.verify_integer_only import BETWEEN, float_operations, refuse
 
 QMLIR = version("qmlir")

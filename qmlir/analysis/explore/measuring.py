@@ -13,15 +13,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.output_measure import has_classes, relative_noise
 from qmlir.analysis.scores import agreeing, with_logits
 from qmlir.compiler import compile, quantize
 from qmlir.devices import Device, load_device, text_of
-from qmlir.devices.requirements import quantization_key
-from qmlir.dialects.target import DEVICE
+from qmlir.devices.legality.requirements import quantization_key
 from qmlir.errors import QmlirError
+from qmlir.ir.facts import DEVICE
 from qmlir.ir.interfaces import Array
 from qmlir.isa.commands import encode
 from qmlir.profiles.profile import Profile
@@ -78,7 +78,7 @@ class Quantized:
     def on(self, device: Device) -> ModuleOp:
         """Returns the network for a device for which it would be quantized alike."""
         network = self.network.clone()
-        network.attributes[DEVICE] = StringAttr(text_of(device))
+        DEVICE.put(network, text_of(device))
         return network
 
 

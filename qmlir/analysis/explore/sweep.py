@@ -1,7 +1,7 @@
 """The variants of a device that a sweep names: every combination of the values of its keys.
 
-A sweep is `KEY=VALUE,VALUE,…`. Keys and values are written as for `--set` (devices/changing.py); a size may have a
-unit, such as 64KiB. Commas within brackets or quotes belong to a value.
+A sweep is `KEY=VALUE,VALUE,…`. Keys and values are written as for `--set` (devices/description/changing.py); a size may
+have a unit, such as 64KiB. Commas within brackets or quotes belong to a value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +10,9 @@ from itertools import product
 from typing import Any, cast
 
 from qmlir.devices import Device
-from qmlir.devices.changing import settings_of
-from qmlir.devices.reading import data_of
-from qmlir.devices.schema import keys_of, table_of
+from qmlir.devices.description.changing import settings_of
+from qmlir.devices.description.reading import data_of
+from qmlir.devices.description.schema import keys_of, table_of
 from qmlir.errors import OptionError, QmlirError, near_misses
 
 Sweeps = Mapping[str, Sequence[object]]

@@ -18,7 +18,7 @@ from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.codebooks import Codebook
 from qmlir.settings.policy import Policy, Rule
 from qmlir.settings.quant_config import PlainSettings
-from qmlir.transforms.quantize.recipes import why_no_groups
+from qmlir.transforms.quantize.reasons import why_no_groups
 
 WIDE = "int16"
 """The precision of the data of a promoted operation."""

@@ -1,8 +1,8 @@
 """What a command may touch: the block that each operand reads or writes, and whether the device allows it.
 
 The simulator derives the operands of a command from isa/commands.py by code of its own, so that it is a witness of the
-compiler's footprints (devices/footprints.py). Bounds and races are checked on these operands (races.py), and execution
-reads and writes memory through them alone (execute.py): a command cannot touch bytes that were not checked.
+compiler's footprints (devices/model/footprints.py). Bounds and races are checked on these operands (races.py), and
+execution reads and writes memory through them alone (execute.py): a command cannot touch bytes that were not checked.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from qmlir.devices import Device
-from qmlir.devices.description import Memory, Queue
-from qmlir.devices.schema import Role
+from qmlir.devices.description.device import Memory, Queue
+from qmlir.devices.description.schema import Role
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,

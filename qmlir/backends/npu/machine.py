@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from qmlir.backends.npu.accesses import Accesses
 from qmlir.devices import Device
-from qmlir.devices.description import Memory
+from qmlir.devices.description.device import Memory
 from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import SetContext
 from qmlir.numerics import Int64s

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from qmlir.backends.npu.machine import strided
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.timeline import Interval
+from qmlir.devices.model.timeline import Interval
 from qmlir.isa.blocks import Block, Footprint
 
 Usage = Sequence[tuple[int, int]]

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from qmlir.backends.npu.accesses import Accesses, accesses, require_access
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
-from qmlir.devices.description import Memory
-from qmlir.devices.waits import tokens
+from qmlir.devices.description.device import Memory
+from qmlir.devices.model.waits import tokens
 from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import Host, SetContext, waits_for_all
 from qmlir.isa.encoding import Command

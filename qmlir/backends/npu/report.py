@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from qmlir.backends.npu.accesses import accesses_of
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.costs import products
-from qmlir.devices.timeline import HOST, Interval, Timeline
-from qmlir.devices.waits import tokens
+from qmlir.devices.model.costs import products
+from qmlir.devices.model.timeline import HOST, Interval, Timeline
+from qmlir.devices.model.waits import tokens
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command

@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from qmlir.devices import Device
-from qmlir.devices.reading import problems
-from qmlir.devices.waits import Tokens, descriptors, tokens
+from qmlir.devices.description.reading import problems
+from qmlir.devices.model.waits import Tokens, descriptors, tokens
 from qmlir.errors import FileError, near_misses
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import MNEMONICS, decode, encode

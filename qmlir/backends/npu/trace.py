@@ -12,8 +12,8 @@ from qmlir.backends.npu.occupancy import Usage, occupancy
 from qmlir.backends.npu.report import Counter, Report, Stretch, touching
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.costs import products
-from qmlir.devices.timeline import FOLLOWING, HOST, Interval, Start
+from qmlir.devices.model.costs import products
+from qmlir.devices.model.timeline import FOLLOWING, HOST, Interval, Start
 from qmlir.isa.blocks import Block
 from qmlir.isa.commands import Host
 from qmlir.isa.encoding import Command

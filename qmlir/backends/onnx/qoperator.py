@@ -26,8 +26,8 @@ from qmlir.dialects.nn.quantizable import data_values, is_weight, uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import ON_INTEGERS, WRITTEN
+from qmlir.ir.facts import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.runtime_kernels import followed_runtime
 from qmlir.policies.runtimes import rounding_of
@@ -79,7 +79,7 @@ def _require_bytes(op: Operation) -> None:
     in tests/backends/onnx/test_qoperator.py passes without this condition once onnxruntime computes them.
     """
     values = data_values(op)
-    if ON_FLOATS in op.attributes or any(0 in shape_of(value) for value in values):
+    if ON_FLOATS.on(op) or any(0 in shape_of(value) for value in values):
         raise IntegerFormError
     signs = {_signed_byte(v) for v in values if not is_weight(v, op)}
     if len(signs) != 1 or None in signs or any(_signed_byte(v) is None for v in values):
@@ -159,7 +159,7 @@ def _factor(
     element, unsigned = uniform(w), not uniform(op.operands[0]).is_signed
     if len(set(element.zero_points)) != 1:
         raise IntegerFormError
-    saturates = INTEGER_OPERATOR in op.attributes and rounding_of(op.name, followed_runtime(op), "").pairs
+    saturates = INTEGER_OPERATOR.on(op) and rounding_of(op.name, followed_runtime(op), "").pairs
     if element.is_signed != unsigned or saturates:
         return values.real(w, permutation), *scale_and_point(w, values)
     array, moved = constant(w), 128 if unsigned else -128

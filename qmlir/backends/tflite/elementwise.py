@@ -17,8 +17,8 @@ from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairO
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import CLAMPS, COMPARISONS, WRITTEN, camel_case
+from qmlir.ir.facts import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.interfaces import Array, TensorOp, element_of, shape_of
-from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.numerics import tables
 from qmlir.policies.runtime_kernels import compared_storage, lacking
 
@@ -38,7 +38,7 @@ def tabled(op: Operation, values: Values) -> bool:
     has a kernel, its results may differ from the table's exact results. If the source model computes the function on
     floats (ON_FLOATS), the table does not fit either.
     """
-    if not isinstance(op, FunctionOp) or ON_FLOATS in op.attributes:
+    if not isinstance(op, FunctionOp) or ON_FLOATS.on(op):
         return False
     forms = values.form(op.x), values.form(op.y)
     if any(form.parameters is None or form.dtype not in BYTES for form in forms):
@@ -297,7 +297,7 @@ def relu(op: nn.ReluOp, values: Values) -> None:
 @exports(nn.ClampOp)
 def clamp(op: nn.ClampOp, values: Values) -> None:
     """Writes one of TFLite's clamps if it yields the same integers, else a change of scale, MAXIMUM and MINIMUM."""
-    if ON_FLOATS in op.attributes:
+    if ON_FLOATS.on(op):
         values.define(op.y, values.bounded(values.real(op.x), op.bounds()))
         return
     x, form, bounds = values.stored(op.x), values.form(op.y), op.bounds()
@@ -313,10 +313,10 @@ def clamp(op: nn.ClampOp, values: Values) -> None:
 def requantize(op: nn.RequantizeOp, values: Values) -> None:
     """Writes QUANTIZE, or a CONCATENATION for a part of an imported concatenation: the two round differently."""
     form = values.form(op.y)
-    if INTEGER_OPERATOR in op.attributes and form.dtype == values.form(op.x).dtype != INT8:
+    if INTEGER_OPERATOR.on(op) and form.dtype == values.form(op.x).dtype != INT8:
         values.hold(op.y, values.graph.operator("CONCATENATION", [values.stored(op.x)], form, {"Axis": 0}))
         return
-    values.define(op.y, values.real(op.x) if ON_FLOATS in op.attributes else values.stored(op.x))
+    values.define(op.y, values.real(op.x) if ON_FLOATS.on(op) else values.stored(op.x))
 
 
 # ---------------------------------------------------------------------------------------------------------------

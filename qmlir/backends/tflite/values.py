@@ -14,8 +14,8 @@ from qmlir.backends.tflite.kernels import KERNELS, takes, takes_scales
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import dtype_of
 from qmlir.policies.runtime_kernels import has_sum
@@ -147,8 +147,8 @@ class Values:
         if (
             form.parameters is None
         ):  # what LiteRT compares by rounded steps is marked, all else is exact on real numbers
-            return INTEGER_OPERATOR in op.attributes or all(self.form(o).parameters is None for o in operands)
-        if ON_FLOATS in op.attributes or not has_sum(op):
+            return INTEGER_OPERATOR.on(op) or all(self.form(o).parameters is None for o in operands)
+        if ON_FLOATS.on(op) or not has_sum(op):
             return False
         forms = [f for o in operands if (f := self.form(o)).dtype != BOOL]
         if any(f.parameters is None or f.dtype != form.dtype or f.parameters.axis is not None for f in forms):

@@ -203,12 +203,12 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> _Made:
     """Makes a bundle of a module, which it changes."""
-    from xdsl.dialects.builtin import IntegerAttr, StringAttr
+    from xdsl.dialects.builtin import StringAttr
 
     from qmlir import compiler
     from qmlir.backends.cpu.machine import code_bytes, compile_assembly, compile_object
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
-    from qmlir.dialects.loops import ARENA_BOUND
+    from qmlir.ir.facts import ARENA_BOUND
     from qmlir.ir.signature import signature_of
     from qmlir.running.machine_code import to_machine_code
     from qmlir.settings.recorded import recorded_quantizer
@@ -229,7 +229,6 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
         (given, reference.run_in_order(given))
         for given in (drawn_inputs(signature.inputs, n) for n in range(samples_of(plan)))
     ]
-    bound = lowered.attributes.get(ARENA_BOUND)
     text = executable.llvm_ir + linked_text(plan, executable.weights, executable.sizes.arena, machine.system.bits)
     code = compile_object(text, machine)
     first = plan.entry if plan.api == "dynamic" else plan.name if plan.api == "glow" else f"{plan.name}_run"
@@ -243,7 +242,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
         code_bytes(code),
         executable.sizes.weights,
         executable.sizes.arena,
-        bound.value.data if isinstance(bound, IntegerAttr) else None,
+        ARENA_BOUND.of(lowered),
         stack,
     )
     files = {

@@ -41,6 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.fact import restated
 from qmlir.ir.interfaces import Array, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import dtype_of, is_integer
@@ -134,7 +135,7 @@ def with_floats(op: Operation, operands: Sequence[SSAValue], element: Attribute)
     """
     floats = (Float32Type, Float16Type, BFloat16Type)
     types = [TensorType(element, shape_of(r)) if isinstance(element_of(r), floats) else r.type for r in op.results]
-    properties, attributes = dict(op.properties), dict(op.attributes)
+    properties, attributes = dict(op.properties), restated(op)
     new = op.create(operands=operands, result_types=types, properties=properties, attributes=attributes)
     new.location = op.location
     return new

@@ -11,8 +11,8 @@ from qmlir.dialects.nn.base import bound, is_float, is_quantized
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array, Shape, shape_of
-from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import merged_names
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def derived_constant(array: Array, *sources: ConstantOp, element: Attribute | No
     """
     names = merged_names(sources)
     type = None if element is None else TensorType(element, array.shape)
-    constant = ConstantOp(array, type, {NAME: names} if names.data else {})
+    constant = ConstantOp(array, type, NAME.entry(names) if names.data else {})
     constant.y.name_hint = sources[0].y.name_hint
     return constant
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, f32, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, f32, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
@@ -16,8 +16,8 @@ from qmlir.dialects.nn.base import AxisOp, Elements, NNOp, is_quantized
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WITHIN_IMAGES, WindowOp, pair
+from qmlir.ir.facts import ADDITION
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
-from qmlir.ir.names import ADDITION
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import dtype_of
 from qmlir.numerics.additions import ADDITIONS, IN_ORDER, NINE, added_nine, added_runs
@@ -84,8 +84,7 @@ class AdditionOp(NNOp, abc.ABC):
     @property
     def addition(self) -> str | None:
         """How floats are added: a name in `additions.ADDITIONS`, or None for the operation's own way."""
-        way = self.attributes.get(ADDITION)
-        return None if way is None else way.data if isinstance(way, StringAttr) else str(way)
+        return ADDITION.of(self)
 
     def _accumulated(self, function: np.ufunc, rows: Array) -> Array:
         """Running sums or products of the rows, in f64, or in f32 where a way to add is named."""

@@ -21,10 +21,8 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
-    IntegerAttr,
     IntegerType,
     Signedness,
-    StringAttr,
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
@@ -35,7 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.foreign import UNRANKED, QuantizedType, Shape, SubChannelType, shape_of, verify_blocks
 from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
-from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
+from qmlir.ir.facts import QUANTIZATION, REST, UNSIGNED
 from qmlir.ir.samples import Axes, only_first
 from qmlir.ir.types import element_type
 from qmlir.numerics import Array, fixed_point
@@ -135,17 +133,12 @@ class CastOp(IRDLOperation, abc.ABC):
                 f"dimension {axis} has size {length}, and there are {count} scales"
             )
 
-    def _way(self, key: str) -> str | None:
-        """How the cast computes all its elements (`QUANTIZATION`) or the last of them (`REST`); None if not stated."""
-        name = self.attributes.get(key)
-        return name.data if isinstance(name, StringAttr) else None if name is None else str(name)
-
     def _verify_ways(self, known: Collection[str]) -> None:
         """Checks Q6."""
-        for key in (QUANTIZATION, REST):
-            if (way := self._way(key)) is not None and way not in known:
-                raise VerifyException(f"'{self.name}' {key} must be one of {', '.join(known)}, got {way}")
-        if REST in self.attributes and isinstance(type := self.quantized_type, UniformType) and type.is_per_axis:
+        for fact in (QUANTIZATION, REST):
+            if (way := fact.of(self)) is not None and way not in known:
+                raise VerifyException(f"'{self.name}' {fact} must be one of {', '.join(known)}, got {way}")
+        if REST.on(self) and isinstance(type := self.quantized_type, UniformType) and type.is_per_axis:
             raise VerifyException(f"'{self.name}' {REST} needs one scale for all elements, got {type}")
 
     def _with_rest(self, x: Array, compute: Callable[[Array, str], Array]) -> Array:
@@ -160,12 +153,12 @@ class CastOp(IRDLOperation, abc.ABC):
     @property
     def quantization(self) -> str:
         """How the cast computes and rounds, "exact" by default."""
-        return self._way(QUANTIZATION) or "exact"
+        return QUANTIZATION.of(self) or "exact"
 
     @property
     def rest(self) -> str | None:
         """How the cast computes the last elements, fewer than eight; None if as the others."""
-        return self._way(REST)
+        return REST.of(self)
 
     def _require(self, value: SSAValue, position: str, kind: str, holds: Callable[[Attribute], bool]) -> None:
         """Checks Q1 for the input or the result."""
@@ -249,8 +242,7 @@ class DequantizeCastOp(CastOp):
     @property
     def displacement(self) -> int:
         """How much larger the stored integers and the zero point are in the source model, which has them unsigned."""
-        moved = self.attributes.get(UNSIGNED)
-        return moved.value.data if isinstance(moved, IntegerAttr) else 0
+        return UNSIGNED.of(self) or 0
 
 
 @irdl_op_definition

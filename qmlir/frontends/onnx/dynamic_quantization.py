@@ -9,13 +9,12 @@ from collections.abc import Sequence
 import onnx
 from onnx import TensorProto
 from onnx.helper import make_graph, make_node, make_tensor
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import OpResult
 
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Value
 from qmlir.frontends.onnx.converters import Table
-from qmlir.ir.names import PARAMETER
+from qmlir.ir.facts import PARAMETER
 from qmlir.ir.traversal import reached
 
 converts = Table()
@@ -64,5 +63,5 @@ def quantized_by_its_range(node: Node, x: Value, step: str = "") -> list[Value]:
         return [v for v in values if isinstance(v, OpResult) and v is not x]
 
     for value in reached(computed(parameters), lambda v: computed(v.op.operands)):
-        value.op.attributes[PARAMETER] = UnitAttr()
+        PARAMETER.put(value.op)
     return [stored, *parameters]

@@ -8,10 +8,10 @@ from typing import cast
 import numpy as np
 import onnx
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, NoneType, TensorType, i64
+from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.dialects.inputs import BATCH_SIZE, note_reading
+from qmlir.dialects.inputs import note_reading
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
 from qmlir.formats.onnx_states import STATES
@@ -31,6 +31,7 @@ from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.facts import BATCH_SIZE
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.rewriting import name_hint
@@ -90,7 +91,7 @@ def load_onnx(
 
     note_batch(module, begun.symbols, again)
     if begun.samples > 1:
-        module.attributes[BATCH_SIZE] = IntegerAttr(begun.samples, i64)
+        BATCH_SIZE.put(module, begun.samples)
     return module
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
+from xdsl.dialects.builtin import IntegerType, i32
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -28,7 +28,7 @@ from qmlir.frontends.onnx.quantization import (
     requantized,
     storage_of,
 )
-from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.ir.facts import INTEGER_OPERATOR
 
 converts = Table()
 
@@ -80,7 +80,7 @@ def on_integers(y: Value) -> Value:
     while isinstance(value, OpResult) and isinstance(value.op, TransposeOp | ReshapeOp):
         value = value.op.x
     if isinstance(value, OpResult) and isinstance(value.op, WeightedOp):
-        value.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+        INTEGER_OPERATOR.put(value.op)
     return y
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, StringAttr, TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import Float32Type, IntegerType, TensorType, bf16, f16, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -24,8 +24,8 @@ from qmlir.frontends.onnx.small_floats import (
     stored_float,
 )
 from qmlir.frontends.onnx.types import element_dtype, element_name
+from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.interfaces import Array, Shape, element_of
-from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.types import element_type_of, is_integer
 from qmlir.numerics import fixed_point
 from qmlir.numerics.halves import HALF_FORMATS
@@ -155,7 +155,7 @@ def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
     """Quantizes floats to the given type, dividing in float32 as ONNX defines, whatever runtime's numerics apply."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
-    result.op.attributes[QUANTIZATION] = StringAttr("float32")
+    QUANTIZATION.put(result.op, "float32")
     return result
 
 

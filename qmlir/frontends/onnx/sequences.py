@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import OpResult
 
 from qmlir.dialects.nn.movement import SliceOp
@@ -19,7 +18,6 @@ from qmlir.frontends.builder import Bodies, Node
 from qmlir.frontends.function import Array, Constant, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
-from qmlir.ir.names import REMARK
 
 converts = Table()
 
@@ -153,7 +151,7 @@ def split(node: Node, x: Value, split: Value | None = None, *, axis: int = 0, ke
         if drops:
             part = node.reshaped(part, [*shape[:axis], *shape[axis + 1 :]])
         if drops and counted and isinstance(part, OpResult):
-            part.op.attributes[REMARK] = StringAttr(UNBOUND)
+            node.builder.remarked[part] = UNBOUND
         parts.append(part)
         first += size
     return Listed(parts)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr, i32
+from xdsl.dialects.builtin import i32
 from xdsl.ir import OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -18,8 +18,9 @@ from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread
+from qmlir.ir.facts import KERNEL
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.names import KERNEL, TRANSPOSED, TRANSPOSED_UNSIGNED
+from qmlir.policies.runtime_kernels import TRANSPOSED, TRANSPOSED_UNSIGNED
 
 converts = Table()
 
@@ -334,7 +335,7 @@ def transpose_conv(
     ]
     y = transposed(node, spread_zeros(node, x, strides), w, b, out, before, fused_activation_function)
     if isinstance(y, OpResult) and (type := node.output_type()) is not None and type.storage_width == 8:
-        y.op.attributes[KERNEL] = StringAttr(TRANSPOSED if type.is_signed else TRANSPOSED_UNSIGNED)
+        KERNEL.put(y.op, TRANSPOSED if type.is_signed else TRANSPOSED_UNSIGNED)
     return y
 
 

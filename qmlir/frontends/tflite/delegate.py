@@ -15,14 +15,13 @@ same integers in both, so that their shapes and axes are not listed here.
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Operation
 
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
 from qmlir.formats.tflite import SAME
 from qmlir.frontends.tflite.reader import ABSENT, NIBBLES, Operator, Subgraph, Tensor, type_name
-from qmlir.ir.names import ON_FLOATS, UNDELEGATED
+from qmlir.ir.facts import ON_FLOATS, UNDELEGATED
 
 LAYERS: Mapping[str, tuple[int, int]] = {
     "CONV_2D": (1, 2),
@@ -98,5 +97,5 @@ def mark_undelegated(operations: Sequence[Operation]) -> None:
     """Marks the operations of an operator that the delegate declines, among them casts that are operators."""
     for op in operations:
         computes = isinstance(op, NNOp) and not isinstance(op, ConstantOp | MovementOp)
-        if computes or ON_FLOATS in op.attributes:
-            op.attributes[UNDELEGATED] = UnitAttr()
+        if computes or ON_FLOATS.on(op):
+            UNDELEGATED.put(op)

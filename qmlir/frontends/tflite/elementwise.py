@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, f32, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, f32, i32
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects import nn
@@ -15,8 +15,8 @@ from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
+from qmlir.ir.facts import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.interfaces import TensorOp, element_of
-from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.types import dtype_of, element_type_of
 
 converts = Table()
@@ -81,7 +81,7 @@ def neg(node: TFLiteNode, x: Value) -> Value:
     """
     y = node.pointwise(nn.NegOp, [x])
     if isinstance(y, OpResult) and isinstance(y.op, nn.NegOp) and node.is_quantized(x):
-        y.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+        INTEGER_OPERATOR.put(y.op)
     return y
 
 
@@ -125,7 +125,7 @@ def _comparison(operator: str, op_type: type[TensorOp], exchanged: bool, negated
 def _of_integers(node: TFLiteNode, operands: Sequence[Value], y: Value) -> Value:
     """Marks a comparison of quantized operands with INTEGER_OPERATOR: LiteRT rounds the operands before it compares."""
     if isinstance(y, OpResult) and all(map(node.is_quantized, operands)):
-        y.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+        INTEGER_OPERATOR.put(y.op)
     return y
 
 
@@ -178,7 +178,7 @@ def dequantize(node: TFLiteNode, x: Value) -> Value:
 def on_floats(cast: SSAValue) -> SSAValue:
     """Marks a cast that is an operator of the model: LiteRT computes the neighbouring operators on floats."""
     if isinstance(cast, OpResult) and isinstance(cast.op, CastOp):
-        cast.op.attributes[ON_FLOATS] = UnitAttr()
+        ON_FLOATS.put(cast.op)
     return cast
 
 

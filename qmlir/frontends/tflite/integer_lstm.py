@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, StringAttr, i8, i16, i32, i64
+from xdsl.dialects.builtin import IntegerType, i8, i16, i32, i64
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
@@ -40,8 +40,8 @@ from qmlir.frontends.builder import Properties
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
+from qmlir.ir.facts import KERNEL
 from qmlir.ir.interfaces import Shape, TensorOp
-from qmlir.ir.names import KERNEL
 
 TANH = 4
 """The code of the activation that LiteRT computes on integers, whatever the file says."""
@@ -146,7 +146,7 @@ class _Cell:
         stored = [None if value is None else self.node.quantized(value) for value in operands]
         result = self.node.compute(op_type, stored, properties, part=f"{self.path}.{what}", element=type)
         assert isinstance(result, OpResult)
-        result.op.attributes[KERNEL] = StringAttr(kernel)
+        KERNEL.put(result.op, kernel)
         return result
 
     def step(self, inputs: Mapping[str, SSAValue], h: SSAValue, c: SSAValue) -> tuple[SSAValue, SSAValue]:

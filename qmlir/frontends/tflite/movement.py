@@ -5,7 +5,7 @@ from math import isnan
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, UnitAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, i64
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from qmlir.dialects.interpolation import Places
@@ -19,8 +19,8 @@ from qmlir.frontends.builder import Properties
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
+from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.ir.interfaces import Shape, element_of
-from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.types import element_type_of
 from qmlir.ir.weights import WeightsAttr
 
@@ -109,7 +109,7 @@ def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
         return value
     scaled = node.insert(RequantizeOp, [value], element=type)
     if isinstance(scaled, OpResult):
-        scaled.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+        INTEGER_OPERATOR.put(scaled.op)
     return scaled
 
 

@@ -11,7 +11,7 @@ three ways: the mark `qmlir.kernel` says so (policies/runtimes.py).
 """
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr, i8, i16
+from xdsl.dialects.builtin import i8, i16
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.nn.contraction import DepthwiseConv2DOp, FullyConnectedOp
@@ -24,7 +24,7 @@ from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
-from qmlir.ir.names import KERNEL
+from qmlir.ir.facts import KERNEL
 
 converts = Table()
 
@@ -95,7 +95,7 @@ def _mark(value: SSAValue) -> None:
     while isinstance(value, OpResult) and not isinstance(value.op, FullyConnectedOp | DepthwiseConv2DOp):
         value = value.op.operands[0]
     assert isinstance(value, OpResult)
-    value.op.attributes[KERNEL] = StringAttr("SVDF")
+    KERNEL.put(value.op, "SVDF")
 
 
 def _check_integers(node: TFLiteNode, x: Value, feature: Value, time: Value, state: UniformType | None) -> None:

@@ -18,11 +18,12 @@ another, and divide theirs. The size of the arena that callers are told is that 
 from collections.abc import Sequence
 
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i8, i64
+from xdsl.dialects.builtin import IntegerType, UnitAttr, i8, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
-from qmlir.dialects.loops import RUN_SHARES, THREADS, batch_symbol, whole_lines
+from qmlir.dialects.loops import RUN_SHARES, batch_symbol, whole_lines
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import THREADS
 from qmlir.ir.signature import batch_of
 from qmlir.ir.upstream.llvm import AddOp, MulOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, byte_size
@@ -66,8 +67,7 @@ def arena_of_batch(entry: func.FuncOp, arena: int) -> int:
 
 
 def _sharers(entry: func.FuncOp) -> int:
-    threads = entry.attributes.get(THREADS)
-    return threads.value.data if isinstance(threads, IntegerAttr) else 1
+    return THREADS.of(entry) or 1
 
 
 def _batch(name: str, threads: int, index: IntegerType) -> llvm.FuncOp:

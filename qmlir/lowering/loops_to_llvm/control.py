@@ -16,23 +16,14 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.utils.hints import isa
 
-from qmlir.dialects.loops import (
-    ARENA_SIZE,
-    CACHE_LINE,
-    THREADS,
-    WEIGHTS_BLOB,
-    arena_size_symbol,
-    root_of,
-    weights_symbol,
-)
+from qmlir.dialects.loops import CACHE_LINE, arena_size_symbol, root_of, weights_symbol
 from qmlir.dialects.qmlir import ClockOp
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import ARENA_SIZE, THREADS, WEIGHTS_BLOB
 from qmlir.ir.types import is_memref
 from qmlir.ir.upstream.dense import dense_of
 from qmlir.ir.upstream.llvm import AddOp
-from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
 from qmlir.lowering.loops_to_llvm.batches import arena_of_batch
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, Rule, lowered_type
@@ -168,11 +159,11 @@ def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm
 
 def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
     """The weights and the arena size that plan-memory noted on the module, as global constants for the caller."""
-    size, blob, name = module.attributes[ARENA_SIZE], module.attributes[WEIGHTS_BLOB], entry.sym_name.data
-    if not isa(size, IntegerAttr[IntegerType]) or not isinstance(blob, WeightsAttr):
-        _refuse(entry, "must have its memory planned", f"{size} and {blob}")
+    size, blob, name = ARENA_SIZE.of(module), WEIGHTS_BLOB.of(module), entry.sym_name.data
+    if size is None or blob is None:
+        _refuse(entry, "must have its memory planned", f"{ARENA_SIZE.attribute(module)} and {blob}")
     held = blob.array.reshape(-1).view("i1")
-    needed = IntegerAttr(arena_of_batch(entry, size.value.data), i64)
+    needed = IntegerAttr(arena_of_batch(entry, size), i64)
     bytes = dense_of(TensorType(i8, [held.size]), held)
     type = llvm.LLVMArrayType(held.size, i8)
     return [
@@ -239,7 +230,7 @@ def _call(f: FunctionLowering, op: func.CallOp) -> None:
     for argument in op.arguments:
         if is_memref(argument.type):
             f.written.add(root_of(argument))  # the callee may store to it
-    if THREADS in op.attributes:
+    if THREADS.on(op):
         call_shared(f, op)
         return
     results = [f.lowered_type(result.type) for result in op.results]

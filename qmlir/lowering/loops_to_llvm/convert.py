@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import IntegerType, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.features import parse_features
-from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, RUN_SHARES, WEIGHTS_BLOB
+from qmlir.dialects.loops import RUN_SHARES
 from qmlir.errors import OptionError, UnsupportedError
+from qmlir.ir.fact import end
+from qmlir.ir.facts import ARENA_SIZE, EXTERNAL, INPUTS, WEIGHTS_BLOB
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
-from qmlir.ir.verify import SCALES
 from qmlir.lowering.loops_to_llvm import arith, control, matrices, memory, simd, tables, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.batches import batch_functions
@@ -85,15 +85,15 @@ def lower_module(module: ModuleOp, features: frozenset[str], index: IntegerType 
     lowered: dict[func.FuncOp, llvm.FuncOp] = {}
     states: dict[func.FuncOp, FunctionLowering] = {}
     calls: dict[str, list[func.CallOp]] = defaultdict(list)
-    aligned = [arg for f in functions if INPUTS in f.attributes for arg in f.args[:2]]
+    aligned = [arg for f in functions if INPUTS.on(f) for arg in f.args[:2]]
     called_by_kernels: set[str] = set()
     for source in functions:
         name = source.sym_name.data
-        if EXTERNAL in source.attributes:
+        if EXTERNAL.on(source):
             lowered[source] = control.declare_external(source, index)
             continue
         state = states[source] = FunctionLowering(name, RULES, features, index)
-        is_entry = INPUTS in source.attributes
+        is_entry = INPUTS.on(source)
         lowered[source] = (
             control.lower_entry(state, source, _input_count(module, source))
             if is_entry
@@ -108,12 +108,12 @@ def lower_module(module: ModuleOp, features: frozenset[str], index: IntegerType 
                     called_by_kernels.add(callee)
 
     for source, target in lowered.items():
-        if source in states and INPUTS not in source.attributes:
+        if source in states and not INPUTS.on(source):
             name = source.sym_name.data
             known_calls = [] if name in called_by_kernels else calls[name]
             control.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
 
-    batched = [made for f in functions if INPUTS in f.attributes for made in _batched(module, f, functions, index)]
+    batched = [made for f in functions if INPUTS.on(f) for made in _batched(module, f, functions, index)]
     _replace(module, lowered)
     module.body.block.add_ops([*(share_function(kernel) for kernel in shared), *batched])
     if shared or any(RUN_SHARES in _callees(function) for function in batched):
@@ -122,24 +122,21 @@ def lower_module(module: ModuleOp, features: frozenset[str], index: IntegerType 
 
 def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:
     """Replaces functions by their lowered forms; adds the globals that an entry's caller needs (see `plan_globals`)."""
-    wanted = {source: control.plan_globals(module, source) for source in lowered if INPUTS in source.attributes}
+    wanted = {source: control.plan_globals(module, source) for source in lowered if INPUTS.on(source)}
     for source, target in lowered.items():
         module.body.block.insert_ops_before([target, *wanted.get(source, ())], source)
     for source in lowered:
         source.detach()
         source.erase()
-    for attribute in (ARENA_SIZE, WEIGHTS_BLOB, SCALES):  # unknown to upstream; no quantized type needs them any more
-        module.attributes.pop(attribute, None)
+    end(module, "loops-to-llvm")
 
 
 def _batched(
     module: ModuleOp, entry: func.FuncOp, functions: Sequence[func.FuncOp], index: IntegerType
 ) -> list[llvm.FuncOp]:
     """Returns the functions for batches of an entry."""
-    size = module.attributes[ARENA_SIZE]
-    assert isinstance(size, IntegerAttr)
     symbols = [f.sym_name.data for f in functions]
-    return batch_functions(entry, _input_count(module, entry), size.value.data, symbols, index)
+    return batch_functions(entry, _input_count(module, entry), ARENA_SIZE.required(module), symbols, index)
 
 
 def _callees(function: llvm.FuncOp) -> set[str]:
@@ -147,12 +144,10 @@ def _callees(function: llvm.FuncOp) -> set[str]:
 
 
 def _input_count(module: ModuleOp, entry: func.FuncOp) -> int:
-    count: Attribute = entry.attributes[INPUTS]
-    name = entry.sym_name.data
-    if not {ARENA_SIZE, WEIGHTS_BLOB} <= module.attributes.keys() or len(entry.args) < 2:
+    count, name = INPUTS.of(entry), entry.sym_name.data
+    if not (ARENA_SIZE.on(module) and WEIGHTS_BLOB.on(module)) or len(entry.args) < 2:
         raise UnsupportedError.at(entry.name, name, "must have its memory planned", remedy="run plan-memory first")
-    if not isinstance(count, IntegerAttr) or not 0 <= count.value.data <= len(entry.args) - 2:
-        raise UnsupportedError.at(
-            entry.name, name, "must say how many arguments are inputs", got=str(entry.attributes[INPUTS])
-        )
-    return count.value.data
+    if count is None or not 0 <= count <= len(entry.args) - 2:
+        need = "must say how many arguments are inputs"
+        raise UnsupportedError.at(entry.name, name, need, got=str(INPUTS.attribute(entry)))
+    return count

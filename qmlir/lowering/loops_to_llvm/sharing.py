@@ -19,12 +19,12 @@ calls of an entry use one frame.
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i8, i64
+from xdsl.dialects.builtin import UnitAttr, i8, i64
 from xdsl.ir import Block
 
-from qmlir.codegen.kernel import PARALLEL
-from qmlir.dialects.loops import INPUTS, MOST_THREADS, RUN_SHARES, SCRATCH, THREADS, whole_lines
+from qmlir.dialects.loops import MOST_THREADS, RUN_SHARES, whole_lines
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import INPUTS, PARALLEL, SCRATCH, THREADS
 from qmlir.ir.types import is_memref
 from qmlir.ir.upstream.llvm import MulOp
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, byte_size
@@ -48,11 +48,11 @@ def shared_kernels(functions: Sequence[func.FuncOp]) -> list[func.FuncOp]:
         UnsupportedError: Such a call is not in the entry, or not of a kernel on a range of items; or a function has a
             name that the pool uses, or a function that this file writes.
     """
-    kernels = {f.sym_name.data: f for f in functions if PARALLEL in f.attributes}
+    kernels = {f.sym_name.data: f for f in functions if PARALLEL.on(f)}
     shared: dict[str, func.FuncOp] = {}
     for caller in functions:
         for call in caller.walk():
-            if isinstance(call, func.CallOp) and THREADS in call.attributes:
+            if isinstance(call, func.CallOp) and THREADS.on(call):
                 name = call.callee.string_value()
                 _check(call, caller, kernels.get(name))
                 shared[name] = kernels[name]
@@ -74,20 +74,18 @@ def _check(op: func.CallOp, caller: func.FuncOp, kernel: func.FuncOp | None) -> 
     def refuse(need: str, got: str | None = None) -> UnsupportedError:
         return UnsupportedError.at(op.name, caller.sym_name.data, need, got=got)
 
-    threads, given = op.attributes[THREADS], str(op.attributes[THREADS])
-    if not isinstance(threads, IntegerAttr) or not 1 <= threads.value.data <= MOST_THREADS:
-        raise refuse(f"must have 1 to {MOST_THREADS} threads in {THREADS}", given)
-    if INPUTS not in caller.attributes:
+    if not 1 <= (THREADS.of(op) or 0) <= MOST_THREADS:
+        raise refuse(f"must have 1 to {MOST_THREADS} threads in {THREADS}", str(THREADS.attribute(op)))
+    if not INPUTS.on(caller):
         raise refuse(f"must be in the function with the attribute {INPUTS} to be shared by threads")
     if kernel is None:
         raise refuse(f"must call a function with the attribute {PARALLEL} to be shared by threads")
     *buffers, _, _ = kernel.function_type.inputs
     if op.results or not all(is_memref(type) for type in buffers):
         raise refuse("must take memrefs and a range of items, and return nothing, to be shared by threads")
-    scratch = kernel.attributes.get(SCRATCH)
-    fits = isinstance(scratch, IntegerAttr) and 0 <= scratch.value.data <= len(buffers)
-    if scratch is not None and not fits:
-        raise refuse(f"must have 0 to {len(buffers)} buffers of its kernel in {SCRATCH}", f"{scratch}")
+    scratch, given = SCRATCH.of(kernel), SCRATCH.attribute(kernel)
+    if given is not None and (scratch is None or not 0 <= scratch <= len(buffers)):
+        raise refuse(f"must have 0 to {len(buffers)} buffers of its kernel in {SCRATCH}", f"{given}")
 
 
 def call_shared(f: FunctionLowering, call: func.CallOp) -> None:
@@ -95,13 +93,11 @@ def call_shared(f: FunctionLowering, call: func.CallOp) -> None:
     *buffers, begin, items = f.values(call.arguments)
     if f.known(begin) != 0:
         f.refuse(call, "must begin at item 0 to be shared by threads")
-    threads = call.attributes[THREADS]
-    assert isinstance(threads, IntegerAttr)
     frame = f.frame(POINTER_BYTES * max(len(other.operands) for other in _calls_beside(call)))
     for i, buffer in enumerate(buffers):
         store(f, buffer, element_pointer(f, frame, POINTER, None, i), POINTER_BYTES)
     share = f.emit(llvm.AddressOfOp(share_symbol(call.callee.string_value()), POINTER))
-    f.call(RUN_SHARES, (share, frame, items, f.integer(threads.value.data))).location = call.location
+    f.call(RUN_SHARES, (share, frame, items, f.integer(THREADS.required(call)))).location = call.location
 
 
 def _calls_beside(call: func.CallOp) -> Iterable[func.CallOp]:
@@ -119,11 +115,9 @@ def share_function(kernel: func.FuncOp) -> llvm.FuncOp:
         argument.name_hint = hint
     count = len(kernel.function_type.inputs) - 2
     buffers = [load(f, element_pointer(f, frame, POINTER, None, i), POINTER, POINTER_BYTES) for i in range(count)]
-    scratch = kernel.attributes.get(SCRATCH)
-    if isinstance(scratch, IntegerAttr):
-        for i in range(count - scratch.value.data, count):
-            apart = f.integer(whole_lines(byte_size(memref_type(kernel.args[i]))))
-            buffers[i] = element_pointer(f, buffers[i], i8, f.binary(MulOp, share, apart, NO_WRAP), 0)
+    for i in range(count - (SCRATCH.of(kernel) or 0), count):
+        apart = f.integer(whole_lines(byte_size(memref_type(kernel.args[i]))))
+        buffers[i] = element_pointer(f, buffers[i], i8, f.binary(MulOp, share, apart, NO_WRAP), 0)
     f.call(name, (*buffers, begin, end))
     f.add(llvm.ReturnOp.create(operands=()))
     type = llvm.LLVMFunctionType([POINTER, i64, i64, i64])

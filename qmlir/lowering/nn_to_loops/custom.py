@@ -1,12 +1,13 @@
 """Calls of the program's own operators: functions outside of the module, which the back end links."""
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, UnitAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute, Region
 
 from qmlir.codegen.kernel import MainLowering, Rules
 from qmlir.dialects.custom import CustomOp
-from qmlir.dialects.loops import EXTERNAL, EXTERNAL_FUNCTIONS, external_functions
+from qmlir.dialects.loops import external_functions
+from qmlir.ir.facts import EXTERNAL, EXTERNAL_FUNCTIONS
 
 
 def _custom(state: MainLowering, op: CustomOp) -> None:
@@ -35,9 +36,9 @@ def _declared(state: MainLowering, op: CustomOp, types: list[Attribute]) -> str:
         if each == entry:
             return symbol
     symbol = f"custom_call.{len(functions)}"
-    state.module.attributes[EXTERNAL_FUNCTIONS] = DictionaryAttr({**functions, symbol: entry})
+    EXTERNAL_FUNCTIONS.put(state.module, DictionaryAttr({**functions, symbol: entry}))
     function = func.FuncOp(symbol, (types, []), Region(), StringAttr("private"))
-    function.attributes[EXTERNAL] = UnitAttr()
+    EXTERNAL.put(function)
     state.module.body.block.add_op(function)
     return symbol
 

@@ -26,8 +26,8 @@ from qmlir.dialects.nn.movement import (
     TransposeOp,
 )
 from qmlir.dialects.qmlir import ConstantBufferOp
+from qmlir.ir.fact import Heir, Movement, moved
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.levels import levels_of, stating
 from qmlir.ir.types import is_integer
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ def _constant(state: MainLowering, op: ConstantOp) -> None:
     assert array is not None
     buffer = state.constant(array)
     if isinstance(buffer.owner, ConstantBufferOp):
-        buffer.owner.attributes.update(stating(levels_of(op)))
+        buffer.owner.attributes.update(moved(op, Movement.TO_LOOPS, Heir.DATA))
     state.replace(op.y, buffer)
 
 

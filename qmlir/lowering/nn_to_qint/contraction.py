@@ -12,13 +12,12 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.requantize import int32, width_of
-from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import INTEGER_OPERATOR, UNSIGNED_WEIGHTS
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.levels import stating
-from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.computed_weights import Made, products, windows
 from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
 from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
@@ -42,9 +41,9 @@ def saturates(op: WeightedOp, rounding: Rounding) -> bool:
     """Whether pairs of products saturate: the operation is an integer operator of u8 by s8 in the source model."""
     constant = isinstance(op.w.owner, nn.ConstantOp)
     fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
-    signed = uniform(op.w).storage == i8 and UNSIGNED_WEIGHTS not in op.attributes
+    signed = uniform(op.w).storage == i8 and not UNSIGNED_WEIGHTS.on(op)
     symmetric = signed and not any(uniform(op.w).zero_points)
-    marked = INTEGER_OPERATOR in op.attributes and displaced(op) == 128
+    marked = INTEGER_OPERATOR.on(op) and displaced(op) == 128
     return rounding.pairs and marked and constant and fits and symmetric
 
 

@@ -7,17 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import (
-    IntegerAttr,
-    IntegerType,
-    ModuleOp,
-    TensorType,
-    UnitAttr,
-    f32,
-    i8,
-    i16,
-    i32,
-)
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, f32, i8, i16
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -31,15 +21,15 @@ from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
 from qmlir.dialects.nn.reduction import AdditionOp, ArgumentOp, ExtremeOp, ReduceToSumOp
-from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
+from qmlir.ir.fact import Heir, Movement, moved
+from qmlir.ir.facts import INTEGER_OPERATOR, MIXED, ON_FLOATS, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.levels import LEVELS, levels_of, stating
+from qmlir.ir.levels import levels_of, stating
 from qmlir.ir.locations import named_location
-from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, UNSIGNED
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
@@ -172,8 +162,8 @@ def _mark(operations: Sequence[Operation]) -> None:
     """Sets the attributes that say which data of the operations are unsigned in the source model."""
     for op in operations:
         if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
-            op.attributes[MIXED] = UnitAttr()
-        if isinstance(op, DequantizeCastOp) or (ON_FLOATS in op.attributes and isinstance(op, UnaryOp)):
+            MIXED.put(op)
+        if isinstance(op, DequantizeCastOp) or (ON_FLOATS.on(op) and isinstance(op, UnaryOp)):
             _mark_dequantized(op)
         elif _computes(op):
             _mark_unsigned(op)
@@ -182,7 +172,7 @@ def _mark(operations: Sequence[Operation]) -> None:
 def _computes(op: Operation) -> bool:
     """Whether an operation computes new numbers from its data, which a runtime may round."""
     if isinstance(op, RequantizeOp):
-        return INTEGER_OPERATOR in op.attributes
+        return INTEGER_OPERATOR.on(op)
     return isinstance(op, NNOp) and not isinstance(op, MovementOp | ConstantOp)
 
 
@@ -190,18 +180,18 @@ def _mark_dequantized(op: Operation) -> None:
     """Marks unsigned data of an operation that dequantizes, if their offset is multiplied by the scale."""
     moved = _displacement(op.operands[0])
     if moved and (not isinstance(op, DequantizeCastOp) or op.quantization != "exact"):
-        op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
+        UNSIGNED.put(op, moved)
 
 
 def _mark_unsigned(op: Operation) -> None:
     """Marks which data and weights of an operation are unsigned: the source model may compute differently on these."""
     moved = set(map(_displacement, activations(op)))
     if moved != {0}:
-        op.attributes[UNSIGNED] = IntegerAttr(max(moved), i32)
+        UNSIGNED.put(op, max(moved))
     if len(moved) > 1:
-        op.attributes[MIXED] = UnitAttr()
+        MIXED.put(op)
     if isinstance(op, WeightedOp) and _displacement(op.w):
-        op.attributes[UNSIGNED_WEIGHTS] = UnitAttr()
+        UNSIGNED_WEIGHTS.put(op)
 
 
 def _displacement(value: SSAValue) -> int:
@@ -368,7 +358,7 @@ class _Converter:
             if (lowering := LOWERINGS.get(type(op))) is None:
                 raise UnsupportedError("it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
-            if ON_FLOATS in op.attributes and isinstance(op, UnaryOp):
+            if ON_FLOATS.on(op) and isinstance(op, UnaryOp):
                 self._finish(op, lower_on_floats(op, operands, on_floats_rounding(op, self.runtime)))
             else:
                 self._finish(op, lowering(op, operands, self._rounding(op)))
@@ -497,5 +487,5 @@ def _levels(op: nn.ConstantOp) -> Levels | None:
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:
-    """The attributes that the lowered operation inherits: names, the decision, the levels of weights."""
-    return {k: op.attributes[k] for k in (NAME, DECISION, LEVELS) if k in op.attributes}
+    """The facts that the lowered operation inherits: names, the decision, and what is known of stored weights."""
+    return moved(op, Movement.TO_INTEGERS, Heir.RESULT)

@@ -12,18 +12,18 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.boundary_transfers import call
-from qmlir.devices.legality import computes
+from qmlir.devices.legality.limits import computes
+from qmlir.devices.model.boundary_transfers import call
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import HostOp, LayerOp, PartOp, YieldOp
 from qmlir.dialects.quant.ops import CastOp
-from qmlir.dialects.target import DEVICE
 from qmlir.errors import PipelineError
+from qmlir.ir.facts import DEVICE
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import node_name
 from qmlir.lowering.qint_to_npu.partition import Part, falls_back, partition
@@ -55,7 +55,7 @@ class QIntToNpuPass(ModulePass):
         for function in list(op.body.block.ops):
             if isinstance(function, func.FuncOp) and not function.is_declaration:
                 _divide(function, device)
-        op.attributes[DEVICE] = StringAttr(self.device)
+        DEVICE.put(op, self.device)
 
 
 def _divide(function: func.FuncOp, device: Device) -> None:

@@ -1,7 +1,7 @@
 """Partition of a network into parts: layers that run on the device, and calls that run on its host.
 
-An operation runs on the device unless there is a reason against it (devices/legality.py). Three kinds of operations
-that the device could run go to the host as well, because offloading them does not pay:
+An operation runs on the device unless there is a reason against it (devices/legality/limits.py). Three kinds of
+operations that the device could run go to the host as well, because offloading them does not pay:
 
 * data movement between operations of the host: its tensor would be transferred (cross) to the device and back;
 * a region of the device whose boundary transfers cost more than the device saves (boundary_transfers.py);
@@ -20,9 +20,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.boundary_transfers import Call, call, least_cycles, least_moving
-from qmlir.devices.legality import computes, partner_of, reasons
-from qmlir.devices.properties import products
+from qmlir.devices.legality.limits import computes, partner_of, reasons
+from qmlir.devices.model.boundary_transfers import Call, call, least_cycles, least_moving
+from qmlir.devices.model.properties import products
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp, ReshapeOp
 from qmlir.dialects.quant.ops import StorageCastOp

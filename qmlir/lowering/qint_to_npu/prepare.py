@@ -11,8 +11,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qmlir.devices import Device
-from qmlir.devices.legality import reasons
-from qmlir.devices.properties import Whole
+from qmlir.devices.legality.limits import reasons
+from qmlir.devices.model.properties import Whole
 from qmlir.dialects import nn, qint
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import shape_of

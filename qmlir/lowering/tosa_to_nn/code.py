@@ -36,8 +36,9 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of, tensor_type
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.ir.upstream.dense import held_bytes
@@ -144,8 +145,8 @@ class NNCode:
         """Names the operation that computes a value after a tensor of tosa and operations of tosa."""
         nodes, tensor = [n for s in sources if (n := location_name(s))], result.name_hint or ""
         inside = [hint for s in sources if (hint := s.results[0].name_hint) is not None]
-        if isinstance(value, OpResult) and NAME not in value.op.attributes and (nodes or tensor):
-            value.op.attributes[NAME] = NameAttr.of(nodes, [tensor or nodes[-1]], inside)
+        if isinstance(value, OpResult) and not NAME.on(value.op) and (nodes or tensor):
+            NAME.put(value.op, NameAttr.of(nodes, [tensor or nodes[-1]], inside))
             value.name_hint = name_hint(tensor or nodes[-1])
 
     # -- reading operands ------------------------------------------------------------------------------------------

@@ -32,13 +32,13 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects import nn
-from qmlir.dialects.qmlir import NUMERICS
 from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import NAME, NUMERICS
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.signature import defined_functions
@@ -81,7 +81,7 @@ class TosaToNNPass(ModulePass):
             modernize(function)
         target = target_of(ctx)
         runtime = runtime_of(op)
-        if NUMERICS not in op.attributes:
+        if not NUMERICS.on(op):
             runtime = runtime_for(op, NNCode(Block(), target, runtime))
         layers = sum(_converted(function, target, runtime) for function in functions)
         if layers:
@@ -232,4 +232,4 @@ def _named(names: Sequence[str]) -> ArrayAttr[DictionaryAttr] | None:
     """The attributes of arguments or results with these names; None if none has a name."""
     if not any(names):
         return None
-    return ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=[n])} if n else {}) for n in names])
+    return ArrayAttr([DictionaryAttr(NAME.entry(NameAttr.of(tensors=[n])) if n else {}) for n in names])

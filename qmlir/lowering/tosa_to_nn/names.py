@@ -13,7 +13,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.ir import Attribute
 
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.facts import NAME
 
 KEYS = ("tosa.tensor_name", "ml_program.identifier", "tf_saved_model.index_path")
 
@@ -41,8 +41,8 @@ def _names(function: func.FuncOp, attributes: ArrayAttr[DictionaryAttr] | None, 
 
 
 def _name(attributes: Mapping[str, Attribute]) -> str:
-    name = attributes.get(NAME)
-    if isinstance(name, NameAttr) and name.tensors:
+    name = NAME.among(attributes)
+    if name is not None and name.tensors:
         return name.tensors[0]
     for key in KEYS:
         value = attributes.get(key)

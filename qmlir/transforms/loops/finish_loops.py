@@ -13,22 +13,19 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     FunctionType,
-    IntegerAttr,
     ModuleOp,
     TensorType,
     UnrealizedConversionCastOp,
-    i64,
 )
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from qmlir.codegen.kernel import LEFTOVERS, erase_dead, is_kernel, storage_memref
-from qmlir.dialects.loops import INPUTS
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import PipelineError, UnsupportedError
+from qmlir.ir.facts import INPUTS, STATE
 from qmlir.ir.rewriting import node_name
-from qmlir.ir.states import STATE
 from qmlir.ir.types import is_memref
 
 
@@ -57,7 +54,7 @@ class FinishLoopsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not is_kernel(f)]
-        mains = [f for f in functions if not f.is_declaration and INPUTS not in f.attributes]
+        mains = [f for f in functions if not f.is_declaration and not INPUTS.on(f)]
         for function in mains:
             _refuse_leftovers(function)
         for function in mains:
@@ -116,7 +113,7 @@ def _finish(function: func.FuncOp) -> None:
     erase_dead(function, LEFTOVERS)
 
     function.function_type = FunctionType.from_lists([arg.type for arg in block.args], [])
-    function.attributes[INPUTS] = IntegerAttr(inputs, i64)
+    INPUTS.put(function, inputs)
     _move_names(function, inputs, len(outputs))
 
 
@@ -149,6 +146,6 @@ def _move_names(function: func.FuncOp, inputs: int, outputs: int) -> None:
         return attribute.data if attribute is not None else [DictionaryAttr({})] * count
 
     both: list[DictionaryAttr] = [*entries(function.arg_attrs, inputs), *entries(function.res_attrs, outputs)]
-    both = [DictionaryAttr({key: value for key, value in d.data.items() if key != STATE}) for d in both]
+    both = [DictionaryAttr(STATE.without(d.data)) for d in both]
     function.arg_attrs = ArrayAttr(both) if any(d.data for d in both) else None
     function.res_attrs = None

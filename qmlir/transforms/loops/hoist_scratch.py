@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
-from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp, i8, i64
+from xdsl.dialects.builtin import FunctionType, IndexType, IntegerAttr, MemRefType, ModuleOp, i8
 from xdsl.ir import Attribute, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.codegen.kernel import PARALLEL
-from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, SCRATCH, THREADS, whole_lines
+from qmlir.dialects.loops import CACHE_LINE, whole_lines
 from qmlir.errors import PipelineError
+from qmlir.ir.facts import ARENA_SIZE, INPUTS, PARALLEL, SCRATCH, THREADS
 from qmlir.ir.passes import option
 from qmlir.transforms.loops.plan_memory import buffer_bytes
 
@@ -59,10 +59,10 @@ class HoistScratchPass(ModulePass):
     least: int = option(512, "bytes from which a buffer moves to the arena")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if ARENA_SIZE in op.attributes:
+        if ARENA_SIZE.on(op):
             raise PipelineError(self.name, "must run before plan-memory", got="a module whose memory is planned")
         functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp)]
-        entries = [f for f in functions if INPUTS in f.attributes]
+        entries = [f for f in functions if INPUTS.on(f)]
         if len(entries) != 1:
             raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
         calls: dict[str, list[func.CallOp]] = {}
@@ -74,7 +74,7 @@ class HoistScratchPass(ModulePass):
             symbol = kernel.sym_name.data
             here = calls.get(symbol, [])
             elsewhere = any(call.parent_op() is not entries[0] for call in here)
-            if PARALLEL in kernel.attributes and not kernel.is_declaration and not elsewhere:
+            if PARALLEL.on(kernel) and not kernel.is_declaration and not elsewhere:
                 _hoist(kernel, here, self.least)
 
 
@@ -91,7 +91,7 @@ def _hoist(kernel: func.FuncOp, calls: Sequence[func.CallOp], least: int) -> Non
         argument.name_hint = buffer.memref.name_hint
         Rewriter.replace_op(buffer, [], [argument])
     kernel.function_type = FunctionType.from_lists(block.arg_types, kernel.function_type.outputs.data)
-    kernel.attributes[SCRATCH] = IntegerAttr(len(types), i64)
+    SCRATCH.put(kernel, len(types))
     for call in calls:
         *arrays, begin, end = call.arguments
         scratch = [_allocate(call, type) for type in types]
@@ -101,10 +101,10 @@ def _hoist(kernel: func.FuncOp, calls: Sequence[func.CallOp], least: int) -> Non
 def _allocate(call: func.CallOp, type: MemRefType[Attribute]) -> SSAValue:
     """Allocates a scratch buffer for each share of a call; the value is that of share 0."""
     build = Builder(InsertPoint.before(call))
-    threads = call.attributes.get(THREADS)
-    if not isinstance(threads, IntegerAttr):
+    threads = THREADS.of(call)
+    if threads is None:
         return build.insert(memref.AllocOp.get(type.element_type, CACHE_LINE, type.get_shape())).memref
-    size = threads.value.data * whole_lines(buffer_bytes(type))
+    size = threads * whole_lines(buffer_bytes(type))
     shares = build.insert(memref.AllocOp.get(i8, CACHE_LINE, [size])).memref
     first = build.insert(arith.ConstantOp(IntegerAttr(0, IndexType()))).result
     return build.insert(memref.ViewOp(shares, first, [], type)).result

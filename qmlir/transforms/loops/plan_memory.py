@@ -35,27 +35,17 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     NoneAttr,
     i8,
-    i64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from qmlir.codegen.occupancy import Call, Occupancy, looks_at_all, statements_of
-from qmlir.dialects.loops import (
-    ARENA_BOUND,
-    ARENA_SIZE,
-    CACHE_LINE,
-    INPUTS,
-    VIEWS,
-    WEIGHTS_BLOB,
-    root_of,
-    whole_lines,
-)
+from qmlir.dialects.loops import CACHE_LINE, VIEWS, root_of, whole_lines
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Arena, Item, best_fit, place, plan, size_of
-from qmlir.ir.names import NAME
+from qmlir.ir.facts import ARENA_BOUND, ARENA_SIZE, INPUTS, NAME, WEIGHTS_BLOB
 from qmlir.ir.passes import option
 from qmlir.ir.traversal import reached
 from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
@@ -99,7 +89,7 @@ class PlanMemoryPass(ModulePass):
     memory: Literal["fast", "small"] = option("fast", "small: results over operands, and the best of several plans")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if ARENA_SIZE in op.attributes:
+        if ARENA_SIZE.on(op):
             raise PipelineError(self.name, "must run once", got="a module whose memory is planned")
         plan_entry(op, entry_of(op, self.name), small=self.memory == "small")
 
@@ -110,7 +100,7 @@ def entry_of(module: ModuleOp, name: str) -> func.FuncOp:
     Raises:
         PipelineError: The pass `name` finds no such function, or several.
     """
-    entries = [f for f in module.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes]
+    entries = [f for f in module.body.block.ops if isinstance(f, func.FuncOp) and INPUTS.on(f)]
     if len(entries) != 1:
         raise PipelineError(name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
     if len(entries[0].body.blocks) != 1:
@@ -128,7 +118,7 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp, *, small: bool = False) -> 
     if small:
         arena = place_windows(occupancy(block, buffers))
         placed, arena_size = arena.offsets, arena.size
-        module.attributes[ARENA_BOUND] = IntegerAttr(arena.bound, i64)
+        ARENA_BOUND.put(module, arena.bound)
     else:
         placed, arena_size = place_buffers([*buffers.values()])
 
@@ -148,8 +138,8 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp, *, small: bool = False) -> 
     for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
         views.replace(op, memory, offsets[op.memref])
 
-    module.attributes[ARENA_SIZE] = IntegerAttr(arena_size, i64)
-    module.attributes[WEIGHTS_BLOB] = WeightsAttr(blob)
+    ARENA_SIZE.put(module, arena_size)
+    WEIGHTS_BLOB.put(module, WeightsAttr(blob))
 
 
 class _Views:
@@ -171,8 +161,7 @@ class _Views:
         assert is_memref(type)
         view = memref.ViewOp(source, self.offsets[offset], [], type)
         view.result.name_hint = op.results[0].name_hint
-        if NAME in op.attributes:
-            view.attributes[NAME] = op.attributes[NAME]
+        NAME.set(view, NAME.of(op))
         Rewriter.replace_op(op, view)
 
 
@@ -216,9 +205,7 @@ def forward_out_arguments(entry: func.FuncOp) -> None:
     The copy remains if its source is an input, a constant, a part of a buffer, or a buffer that another out-argument
     has already replaced: then the out-argument needs its own copy of the data.
     """
-    inputs = entry.attributes[INPUTS]
-    assert isinstance(inputs, IntegerAttr)
-    outputs = set(entry.args[inputs.value.data :])
+    outputs = set(entry.args[INPUTS.required(entry) :])
     for copy in [op for op in entry.body.block.ops if isinstance(op, memref.CopyOp)]:
         root = root_of(copy.source)
         if (

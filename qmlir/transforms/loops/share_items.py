@@ -16,14 +16,14 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, math, scf, vector
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, ModuleOp, i64
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.kernel import PARALLEL
-from qmlir.dialects.loops import INPUTS, MOST_THREADS, THREADS
+from qmlir.dialects.loops import MOST_THREADS
 from qmlir.dialects.simd import AddBytesOp, DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.errors import OptionError, PipelineError
+from qmlir.ir.facts import INPUTS, PARALLEL, THREADS
 from qmlir.ir.passes import option
 from qmlir.ir.signature import batch_of
 from qmlir.ir.types import is_vector
@@ -60,17 +60,17 @@ class ShareItemsPass(ModulePass):
         if self.least_work < 1:
             raise OptionError("least-work", "must be positive", got=str(self.least_work))
         functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp)]
-        entries = [f for f in functions if INPUTS in f.attributes]
+        entries = [f for f in functions if INPUTS.on(f)]
         if len(entries) != 1:
             raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
         defined = {f.sym_name.data: f for f in functions if not f.is_declaration}
         if self.threads > 1 and batch_of(entries[0]) is not None:
-            entries[0].attributes[THREADS] = IntegerAttr(self.threads, i64)
+            THREADS.put(entries[0], self.threads)
         for call in entries[0].walk():
             if isinstance(call, func.CallOp) and (kernel := defined.get(call.callee.string_value())) is not None:
-                sharers = self._sharers(kernel, call, defined) if PARALLEL in kernel.attributes else 1
+                sharers = self._sharers(kernel, call, defined) if PARALLEL.on(kernel) else 1
                 if sharers > 1:
-                    call.attributes[THREADS] = IntegerAttr(sharers, i64)
+                    THREADS.put(call, sharers)
 
     def _sharers(self, kernel: func.FuncOp, call: func.CallOp, functions: Mapping[str, func.FuncOp]) -> int:
         """How many threads are to share the items of a call."""

@@ -26,9 +26,11 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.codegen.occupancy import Call, Occupancy, Statement, statements_of
-from qmlir.dialects.loops import ARENA_SIZE, VIEWS, root_of
+from qmlir.dialects.loops import VIEWS, root_of
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import ARENA_SIZE
 from qmlir.transforms.loops.plan_memory import (
     SMALL_ALIGNMENT,
     entry_of,
@@ -76,7 +78,7 @@ class StripeCallsPass(ModulePass):
     name = "stripe-calls"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if ARENA_SIZE in op.attributes:
+        if ARENA_SIZE.on(op):
             raise PipelineError(self.name, "must run before plan-memory", got="a module whose memory is planned")
         entry = entry_of(op, self.name)
         without_needless_copies(entry)
@@ -290,7 +292,7 @@ def _rewrite(calls: Sequence[Call], parts: Sequence[tuple[int, tuple[int, int]]]
         if bounds[1] != call.bounds[1]:
             end = build.insert(arith.ConstantOp(IntegerAttr(ends[1], IndexType()))).result
         part = func.CallOp(call.op.callee, [*buffers, begins, end], [])
-        part.attributes, part.location = dict(call.op.attributes), call.op.location
+        part.attributes, part.location = restated(call.op), call.op.location
         build.insert(part)
     for call in calls:
         Rewriter.erase_op(call.op)

@@ -12,7 +12,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     IndexType,
@@ -24,9 +23,9 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER, TIMED
 from qmlir.dialects.qmlir import ClockOp
 from qmlir.errors import PipelineError
+from qmlir.ir.facts import ARENA_SIZE, INPUTS, LAYER, TIMED
 from qmlir.ir.passes import option
 
 
@@ -63,17 +62,17 @@ class TimeCallsPass(ModulePass):
     )
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if ARENA_SIZE in op.attributes:
+        if ARENA_SIZE.on(op):
             raise PipelineError(self.name, "must run before plan-memory", got="a module whose memory is planned")
-        if TIMED in op.attributes:
+        if TIMED.on(op):
             raise PipelineError(self.name, "must run once", got="a module whose calls are timed")
-        entries = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes]
+        entries = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and INPUTS.on(f)]
         if len(entries) != 1:
             raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
         if len(entries[0].body.blocks) != 1:
             raise PipelineError(self.name, "needs an entry function of straight code")
         layers = _time(entries[0], self.counter)
-        op.attributes[TIMED] = DenseArrayBase.from_list(i64, layers)
+        TIMED.put(op, layers)
 
 
 def _time(entry: func.FuncOp, counter: str) -> list[int]:
@@ -100,5 +99,5 @@ def _time(entry: func.FuncOp, counter: str) -> list[int]:
 
 
 def _layer(call: func.CallOp) -> int:
-    number = call.attributes.get(LAYER)
-    return number.value.data if isinstance(number, IntegerAttr) else -1
+    number = LAYER.of(call)
+    return -1 if number is None else number

@@ -45,8 +45,8 @@ from qmlir.dialects.qint import LookupOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, storage_tensor
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
-from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of, node_name, take_over
 from qmlir.ir.signature import defined_functions
@@ -119,7 +119,7 @@ def gives_sums(op: Contraction) -> bool:
     if left.size > 1 or (op.y in results and not _sums_fit(op)):
         return False
     alike = all(np.array_equal(_scales(y), left * right) and not any(uniform(y).zero_points) for y in results)
-    saturates = INTEGER_OPERATOR in op.attributes and rounding_of(op.name, followed_runtime(op), "").pairs
+    saturates = INTEGER_OPERATOR.on(op) and rounding_of(op.name, followed_runtime(op), "").pairs
     return alike and not saturates
 
 

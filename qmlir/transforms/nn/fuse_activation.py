@@ -15,7 +15,8 @@ from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp,
 from qmlir.dialects.nn.base import Clamped, is_float
 from qmlir.dialects.nn.elementwise import UnaryOp
 from qmlir.dialects.nn.queries import Bounds, bound_properties, used_once
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.facts import NAME
+from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import PatternPass, replace, tensor_name
 from qmlir.ir.traversal import reached
 
@@ -107,7 +108,7 @@ def _name_after_operand(activation: UnaryOp) -> None:
     """Names the result of a moved activation, a tensor that the source model lacks: "conv1_out.relu"."""
     if name := tensor_name(activation.x):
         kind = "relu" if isinstance(activation, ReluOp) else "clamp"
-        activation.attributes[NAME] = NameAttr.of(tensors=[f"{name}.{kind}"])
+        NAME.put(activation, NameAttr.of(tensors=[f"{name}.{kind}"]))
 
 
 def _takes_activation(value: SSAValue) -> bool:

@@ -17,6 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import CastOp, ConstantOp
 from qmlir.dialects.nn.base import NNOp, is_half, with_floats
+from qmlir.ir.fact import restated
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import replace
 
@@ -60,7 +61,7 @@ def _widened(value: SSAValue) -> SSAValue:
     """The f32 of a value in halves, made where the value is made: a constant, or a cast."""
     owner = value.owner
     if isinstance(owner, ConstantOp):
-        wide = ConstantOp(owner.value.array.astype(np.float32), TensorType(f32, shape_of(value)), owner.attributes)
+        wide = ConstantOp(owner.value.array.astype(np.float32), TensorType(f32, shape_of(value)), restated(owner))
     else:
         wide = CastOp.make([value], element=f32)
     where = InsertPoint.after(owner) if isinstance(owner, Operation) else InsertPoint.at_start(owner)

@@ -16,10 +16,10 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.engines import Engines, regions, staged_from
-from qmlir.devices.module import device_of
-from qmlir.devices.properties import work_of
-from qmlir.devices.stored import constant_bytes, stored_bytes
+from qmlir.devices.model.engines import Engines, regions, staged_from
+from qmlir.devices.model.module import device_of
+from qmlir.devices.model.properties import work_of
+from qmlir.devices.model.stored import constant_bytes, stored_bytes
 from qmlir.dialects.npu import LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import defined_functions

@@ -15,8 +15,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.devices import Device
-from qmlir.devices.fitting import beyond_memories
-from qmlir.devices.module import device_of
+from qmlir.devices.legality.fitting import beyond_memories
+from qmlir.devices.model.module import device_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
 from qmlir.dialects.qint.contraction import ContractionOp

@@ -19,9 +19,9 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.footprints import footprint
-from qmlir.devices.module import Step, device_of, function_of, steps_of
-from qmlir.devices.waits import Counts, Hazards, Touched
+from qmlir.devices.model.footprints import footprint
+from qmlir.devices.model.module import Step, device_of, function_of, steps_of
+from qmlir.devices.model.waits import Counts, Hazards, Touched
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.dialects.npu.commands import Numbers, waits_attribute
 from qmlir.errors import PipelineError

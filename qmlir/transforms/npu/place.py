@@ -4,10 +4,10 @@ Enters: `npu.buffer` and `npu.issue` in a function, in a valid serial order. Lea
 with the attribute `address`, and on the module an attribute that says how full each memory is.
 
 A buffer is live from the first command that touches it to the last; an input from the start, an output to the end. The
-kind of buffer decides its place. Tiles lie in the region of their role (devices/engines.py), used as a circular buffer
-(ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py). All other
-buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A
-buffer that already has an address keeps it.
+kind of buffer decides its place. Tiles lie in the region of their role (devices/model/engines.py), used as a circular
+buffer (ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py).
+All other buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A buffer
+that already has an address keeps it.
 """
 
 from bisect import bisect_right
@@ -20,13 +20,14 @@ from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.description import Memory
-from qmlir.devices.engines import Region, Rest, regions, staged_from
-from qmlir.devices.module import FILLED, Filled, Life, device_of, function_of, lives_of, steps_of
-from qmlir.devices.schema import Role
+from qmlir.devices.description.device import Memory
+from qmlir.devices.description.schema import Role
+from qmlir.devices.model.engines import Region, Rest, regions, staged_from
+from qmlir.devices.model.module import Filled, Life, device_of, function_of, lives_of, steps_of
 from qmlir.dialects.npu import IssueOp
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Full, Item, around, live_at_most, place
+from qmlir.ir.facts import FILLED
 from qmlir.isa.commands import Mark
 from qmlir.transforms.npu.cascade.residency import rests_of
 
@@ -71,7 +72,7 @@ class NPUPlacePass(ModulePass):
                 filled[memory.id] = _place_rest(
                     rest, memory, staged_from(memory, device) if roles else memory.addressable
                 )
-        op.attributes[FILLED] = DictionaryAttr({name: entry.attribute() for name, entry in filled.items()})
+        FILLED.put(op, DictionaryAttr({name: entry.attribute() for name, entry in filled.items()}))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from qmlir.dialects.nn.queries import constant_of
 from qmlir.dialects.qint import LookupOp
 from qmlir.dialects.qint.requantize import ElementwiseOp
 from qmlir.ir.interfaces import Array, element_of, shape_of
-from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import replace
 from qmlir.ir.traversal import needed_first
 from qmlir.ir.weights import WeightsAttr
@@ -89,7 +88,6 @@ def _tabulate(y: SSAValue, sources: Mapping[SSAValue, SSAValue]) -> None:
         known[op.results[0]] = op.compute(*inputs).ravel()
     *before, last = steps
     lookup = LookupOp.make([source], {"table": WeightsAttr(known[y])})
-    lookup.attributes.update({key: value for key, value in last.attributes.items() if key != NAME})
     replace(PatternRewriter(last), last, lookup, absorbing=before)
 
 

@@ -29,8 +29,8 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.passes import option
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import states_of
@@ -180,8 +180,8 @@ def _stored(own: Attribute, wanted: str, kind: str, name: str) -> UniformType:
 
 def _result_name(function: func.FuncOp, index: int) -> str:
     entries = function.res_attrs.data if function.res_attrs else ()
-    name = entries[index].data.get(NAME) if index < len(entries) else None
-    return name.tensors[0] if isinstance(name, NameAttr) and name.tensors else f"result {index}"
+    name = NAME.among(entries[index].data) if index < len(entries) else None
+    return name.tensors[0] if name is not None and name.tensors else f"result {index}"
 
 
 def _refuse(kind: str, name: str, need: str, got: str) -> NoReturn:

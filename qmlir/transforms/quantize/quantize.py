@@ -20,18 +20,19 @@ from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.context import QmlirContext
+from qmlir.ir.facts import CONFIG, POLICY
 from qmlir.ir.passes import PassPipeline, configured_pass, option, pass_class, pipeline
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.settings.policy import Policy
-from qmlir.settings.quant_config import CONFIG, ON_DATA, POLICY, QuantConfig, Recipe, config_of, write_config
+from qmlir.settings.quant_config import ON_DATA, QuantConfig, Recipe, config_of, write_config
 from qmlir.settings.resolve import resolve
-from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
-from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
-from qmlir.transforms.quantize.fold_qdq import fold_qdq, is_as_imported
-from qmlir.transforms.quantize.observers import observers
-from qmlir.transforms.quantize.side_by_side import SampledPass
+from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
+from qmlir.transforms.quantize.apply.fold_qdq import fold_qdq, is_as_imported
+from qmlir.transforms.quantize.prepare.apply_policy import policy_of, refuse_unhonoured
+from qmlir.transforms.quantize.ranges.apply_profile import ApplyProfilePass
+from qmlir.transforms.quantize.ranges.observers import observers
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class QuantizePass(QuantConfig, PassPipeline):
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         held = ctx.policy
         ctx.policy = policy = held if isinstance(held, Policy) else policy_of(self.policy, self.rules)
-        before = module.attributes.get(CONFIG)
+        before = CONFIG.of(module)
         try:
             given = {name: value for name, value in self.options().items() if name in self.given}
             stated = config_of(module)
@@ -85,9 +86,7 @@ class QuantizePass(QuantConfig, PassPipeline):
                     yield configured_pass(name, {"file": self.profile} if name == ApplyProfilePass.name else {})
         finally:
             ctx.policy = held
-            module.attributes.pop(CONFIG, None)
-            if before is not None:
-                module.attributes[CONFIG] = before
+            CONFIG.set(module, before)
 
     def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp) -> bool:
         """Whether a pass has something to do, for the options and the module as the passes before have left it."""
@@ -156,7 +155,7 @@ class RequireRangesPass(ModulePass):
 
 def lacks_ranges(module: ModuleOp) -> bool:
     """Whether the data of a network are float, and it says nothing about them."""
-    return _is_untouched(module) and not any(o.bounds or POLICY in o.attributes for o in observers(module))
+    return _is_untouched(module) and not any(o.bounds or POLICY.on(o) for o in observers(module))
 
 
 def learns_ranges(module: ModuleOp) -> bool:
@@ -164,7 +163,7 @@ def learns_ranges(module: ModuleOp) -> bool:
 
     These operations may be all operations, or those that a model file leaves float beside quantized ones.
     """
-    if any(o.bounds or POLICY in o.attributes for o in observers(module)):
+    if any(o.bounds or POLICY.on(o) for o in observers(module)):
         return False
     if _is_untouched(module):
         return True

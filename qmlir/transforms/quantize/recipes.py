@@ -1,30 +1,30 @@
-"""Settles the recipe of each operation and each tensor of a network, and says in words why an operation stays float."""
+"""Settles the recipe (the quantization config) of each operation and each tensor of a network."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
-from math import prod
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import CastOp, ConstantOp, Conv2DOp, DivOp, FullyConnectedOp
-from qmlir.dialects.nn.base import NNOp, is_float, is_half
-from qmlir.dialects.nn.contraction import SCALES_OF_TERMS, WeightedOp
+from qmlir.dialects.nn import CastOp, ConstantOp
+from qmlir.dialects.nn.base import is_float, is_half
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_results, data_values, is_weight
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.nn.quantizable import data_operands, data_results, data_values, is_weight
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
-from qmlir.ir.interfaces import shape_of
-from qmlir.ir.levels import levels_of
-from qmlir.ir.names import PARAMETER, POWER
-from qmlir.ir.rewriting import tensor_name
-from qmlir.numerics.halves import HALVES, HalfPrecision
-from qmlir.numerics.levels import Blocks
+from qmlir.ir.facts import POLICY
 from qmlir.numerics.schemas import is_symmetric, weight_bits
-from qmlir.settings.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
-from qmlir.transforms.quantize.scale_group import storage_type
+from qmlir.settings.quant_config import Format, Recipe, recipe_of
+from qmlir.transforms.quantize.reasons import (
+    WIDEST,
+    Reason,
+    computes_in_halves,
+    digits,
+    names_format,
+    why_float,
+    why_lacking,
+)
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the f32 value of a network input: the argument itself, or the cast of an argument in half precision.
@@ -46,111 +46,6 @@ def argument_of(value: SSAValue) -> BlockArgument | None:
     if isinstance(op, CastOp) and isinstance(op.x, BlockArgument) and is_half(op.x) and is_float(value):
         return op.x
     return None
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Reasons why an operation stays float, in words: shared by the passes that decide about operations.
-
-
-Reason = tuple[str, str]
-"""A reason code of the ledger, which records decisions, and a sentence in which `it` is the operation."""
-
-
-def why_no_groups(op: WeightedOp, size: int) -> str | None:
-    """Why a contraction's weights get no multiplier for each group of `size` terms of a sum; None if they do.
-
-    Kernels multiply four terms at a time, neighbouring channels, which are of one group then.
-    """
-    if not isinstance(op, Conv2DOp | FullyConnectedOp) or (isinstance(op, Conv2DOp) and op.group_count() > 1):
-        return "groups of weights are for convolutions of all channels, and for fully connected layers"
-    _, *terms = shape_of(op.w)
-    if prod(terms) <= size:
-        return f"its sums have {prod(terms)} terms, which are no more than a group"
-    if terms[-1] % 4:
-        return f"groups of weights need a multiple of 4 input channels, and it has {terms[-1]}"
-    return None
-
-
-COMPUTED_WEIGHTS: Reason = (
-    "computed-weights",
-    "its weights are computed at run time; only constant weights can be quantized",
-)
-COMPUTED_DIVISOR: Reason = (
-    "target",
-    "its divisor is computed at run time; quantized, it would lose its digits near 0",
-)
-COMPUTED_PARAMETERS: Reason = (
-    "target",
-    "it computes a scale or a zero point at run time; quantized, these would be rounded",
-)
-COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
-
-
-COMPUTED_ON_FLOATS: Reason = (
-    "runtime",
-    "the model computes it on floats between casts, as LiteRT does; its integer form rounds otherwise",
-)
-
-WIDEST = 16
-"""The bits of the widest integers that data have."""
-
-HIGH_POWERS: Reason = ("target", "its powers have more digits than integers of 16 bits hold")
-
-KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
-
-HALVED: Mapping[HalfPrecision, Reason] = {
-    name: ("half", f"the policy computes it in {name}, rounded once") for name in HALVES
-}
-"""The decision about an operation that computes in floats of 16 bits."""
-
-EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")
-
-MOVED: Reason = ("neighbours", "no integer operation makes what it reads, or reads what it makes")
-
-SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
-
-
-def blocked(op: Operation) -> Reason | None:
-    """The reason if the policy keeps an operation float, or its weights have a scale for each block; None otherwise."""
-    if recipe_of(op, Recipe()).keep_float:
-        return KEPT_FLOAT
-    sources = [source_of(v).owner for v in op.operands]
-    stated = (levels_of(o) for o in sources if isinstance(o, ConstantOp))
-    blocks = next((levels for levels in stated if isinstance(levels, Blocks)), None)
-    if blocks is None:
-        return None
-    if blocks.size == 1:
-        return "blocked", SCALES_OF_TERMS
-    return "blocked", f"its weights have a scale for each block of {blocks.size}, which integer sums cannot share"
-
-
-def computes_in_halves(op: Operation) -> bool:
-    """Whether an operation on f32 can compute in floats of 16 bits; data movement follows the operations beside it."""
-    return isinstance(op, NNOp) and op.TAKES_HALVES and any(map(is_float, data_operands(op)))
-
-
-def no_range(lacking: Iterable[str]) -> Reason:
-    """The reason that no range is known for some tensors, given by names from `called`."""
-    names = ", ".join(dict.fromkeys(lacking))
-    return "no-range", f"no range is known for {names}"
-
-
-def called(value: SSAValue) -> str:
-    """The name of a tensor in messages: from the source model, else from its observer, else from the text of the IR."""
-    source = source_of(value)
-    observed = (u.operation.tensor.data for u in source.uses if isinstance(u.operation, ObserveOp))
-    if name := tensor_name(source) or next(observed, ""):
-        return f'"{name}"'
-    if source.name_hint:
-        return f"%{source.name_hint}"
-    return f"the result of {source.owner.name}" if isinstance(source.owner, Operation) else "an unnamed tensor"
-
-
-def source_of(value: SSAValue) -> SSAValue:
-    """The value that a chain of quantize and dequantize casts begins with."""
-    while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp):
-        value = value.owner.operands[0]
-    return value
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -221,14 +116,12 @@ class Recipes:
 
     def why_float(self, op: Operation) -> Reason | None:
         """Why an operation stays float even if all ranges are known; None if it may become integer."""
-        if _digits(op, recipe_of(op, self.default)) > WIDEST and not names_format(op):
-            return HIGH_POWERS
-        return _why_float(op, self.of(op), self._target)
+        return why_float(op, self.of(op), recipe_of(op, self.default), self._target)
 
     def _own(self, op: Operation) -> Recipe:
         """The recipe of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
         own = recipe_of(op, self.default)
-        if not 0 < _digits(op, own) <= WIDEST or names_format(op):
+        if not 0 < digits(op, own) <= WIDEST or names_format(op):
             return own
         # Under a symmetric schema, files of every format can store 16 bits.
         schema = own.schema if is_symmetric(own.schema) else "symmetric"
@@ -299,7 +192,7 @@ class Recipes:
         format = self.of_value(source).format if format is None else format
         own = recipe_of(op, self.default)
         recipe = own.in_format(format)
-        if isinstance(op, MovementOp) and POLICY not in op.attributes and source not in self._floats:
+        if isinstance(op, MovementOp) and not POLICY.on(op) and source not in self._floats:
             # The result has the values of the operand, so it has the operand's recipe, less a range or parameters.
             recipe = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
         return own if why_lacking(op, recipe, self._target) and not why_lacking(op, own, self._target) else recipe
@@ -321,45 +214,6 @@ def _only_compares(op: Operation) -> bool:
     return bool(data_operands(op)) and not data_results(op)
 
 
-def names_format(carrier: Operation) -> bool:
-    """Whether the policy of an operation or an observer names a schema or a precision."""
-    policy = carrier.attributes.get(POLICY)
-    return isinstance(policy, DictionaryAttr) and not {"schema", "precision"}.isdisjoint(settings_of(policy))
-
-
 def _bits(format: Format) -> int:
     """The number of bits of a value in a format."""
     return weight_bits(format[1])
-
-
-def why_lacking(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
-    """Why a target does not compute an operation on integers of a recipe's precision; None if it does."""
-    return target.refusal(op, computed_storage(storage_type(recipe.integers)))
-
-
-def _power(op: Operation, recipe: Recipe) -> int:
-    """The exponent in an operation's `qmlir.power` attribute; 1 without the attribute, and under `glow_exact`."""
-    exponent = op.attributes.get(POWER)
-    return exponent.value.data if isinstance(exponent, IntegerAttr) and not recipe.glow_exact else 1
-
-
-def _digits(op: Operation, recipe: Recipe) -> int:
-    """The bits of the powers that an operation reads or makes of integers of a recipe; 0 of any other operation."""
-    exponent = _power(op, recipe)
-    return exponent * weight_bits(recipe.integers) if exponent > 1 and recipe.half is None else 0
-
-
-def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
-    if recipe.half is not None and not isinstance(op, MovementOp):
-        return HALVED[recipe.half] if computes_in_halves(op) else KEPT_FLOAT
-    if (reason := why_lacking(op, recipe, target)) is not None:
-        return reason
-    if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
-        return COMPUTED_WEIGHTS
-    if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
-        return COMPUTED_DIVISOR
-    if PARAMETER in op.attributes:
-        return COMPUTED_PARAMETERS
-    if isinstance(op, WeightedOp) and op.b is not None and op.bias_constant() is None:
-        return COMPUTED_BIAS
-    return blocked(op)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from qmlir.analysis.certify import certificate_of
@@ -20,12 +19,12 @@ from qmlir.checker import check_certificate
 from qmlir.dialects import qint
 from qmlir.dialects.nn.base import NNOp
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import NUMERICS
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.signature import main_function
 from qmlir.ir.source import parse_text
 from qmlir.ir.types import dtype_of
 from qmlir.numerics import tables
-from qmlir.policies.runtimes import NUMERICS
 from tests.checker.networks import certified
 
 RNG = np.random.default_rng(8)
@@ -145,7 +144,7 @@ func.func @main({arguments}) -> {types[-1]} {{
 """
         module = parse_text(make_context(), text, "text")
         if self.numerics != "default":
-            module.attributes[NUMERICS] = StringAttr(self.numerics)
+            NUMERICS.put(module, self.numerics)
         return module
 
 

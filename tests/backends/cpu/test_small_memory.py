@@ -11,6 +11,7 @@ from qmlir import compiler
 from qmlir.backends.cpu import Machine
 from qmlir.backends.cpu.stack import stack_bytes
 from qmlir.errors import OptionError
+from qmlir.ir.facts import ARENA_BOUND, ARENA_SIZE
 from qmlir.running.machine_code import to_planned_loops
 from tests.conftest import THOROUGH, crossed
 from tests.graphs import Graph, quantized
@@ -64,7 +65,7 @@ def test_networks_take_no_more_than_promised(
 ) -> None:
     integers = qmlir.to_integers(qmlir.Pipeline("simplify")(qmlir.load(shared(f"models/tflite/{name}.tflite"))))
     to_planned_loops(integers, 1, Machine.of(cpu, None, triple), memory="small")
-    assert int(str(integers.attributes["qmlir.arena_size"]).split()[0]) <= MOST[name]
+    assert ARENA_SIZE.required(integers) <= MOST[name]
 
 
 @crossed({"name": MOST, "cpu": ["cortex-m4", "cortex-m7", "cortex-m55", "rv32imc"]})
@@ -84,9 +85,7 @@ def test_a_result_lies_over_its_operand(shared: Callable[[str], Path]) -> None:
     """The arena of kws is less than two of its tensors of 8,000 bytes, of which each layer reads one and writes one."""
     module = qmlir.to_integers(qmlir.Pipeline("simplify")(qmlir.load(shared("models/tflite/kws_dscnn_i8.tflite"))))
     to_planned_loops(module, 1, Machine.host(), memory="small")
-    sizes = [module.attributes[name] for name in ("qmlir.arena_size", "qmlir.arena_bound")]
-    size, bound = (int(str(each).split()[0]) for each in sizes)
-    assert 8_000 < bound <= size < 2 * 8_000
+    assert 8_000 < ARENA_BOUND.required(module) <= ARENA_SIZE.required(module) < 2 * 8_000
 
 
 def test_several_threads_are_refused() -> None:

@@ -18,7 +18,7 @@ from qmlir.backends.npu.accesses import accesses_of
 from qmlir.backends.npu.races import located, runs_of
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.waits import Descriptor, Tokens, descriptors, tokens
+from qmlir.devices.model.waits import Descriptor, Tokens, descriptors, tokens
 from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import waits_for_all
 from qmlir.isa.encoding import Command

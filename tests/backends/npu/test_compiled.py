@@ -12,7 +12,7 @@ from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import shipped_devices
-from qmlir.devices.timeline import HOST
+from qmlir.devices.model.timeline import HOST
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Fault

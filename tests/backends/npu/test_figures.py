@@ -12,7 +12,7 @@ from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.stages import OBSERVE
-from qmlir.transforms.quantize.apply_profile import fill_ranges
+from qmlir.transforms.quantize.ranges.apply_profile import fill_ranges
 from tests.backends.npu.accounts import impossible
 from tests.conftest import crossed
 

@@ -11,7 +11,7 @@ from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import serial
 from qmlir.devices import Device, shipped_devices
-from qmlir.devices.waits import Descriptor, Tokens, descriptors, tokens
+from qmlir.devices.model.waits import Descriptor, Tokens, descriptors, tokens
 from qmlir.isa.blocks import Fault
 from tests.backends.npu.interleave import Adversary, Fifos, Links, Rules
 from tests.backends.npu.test_compiled import compiled, weakened

@@ -11,8 +11,8 @@ from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Port, Program, Routine, Segment, assemble, flat
 from qmlir.backends.simulated import serial
 from qmlir.devices import load_device
-from qmlir.devices.costs import demand
-from qmlir.devices.footprints import footprints
+from qmlir.devices.model.costs import demand
+from qmlir.devices.model.footprints import footprints
 from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import Move
 from qmlir.isa.encoding import Place, StreamError, Wait

@@ -14,7 +14,7 @@ from qmlir.backends.npu.chrome import chrome_trace, write_chrome_trace
 from qmlir.backends.npu.trace import Trace
 from qmlir.backends.simulated import serial
 from qmlir.devices import shipped_devices
-from qmlir.devices.timeline import HOST
+from qmlir.devices.model.timeline import HOST
 from qmlir.isa.commands import Mark
 from tests.backends.npu.test_compiled import compiled
 

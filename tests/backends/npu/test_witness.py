@@ -17,7 +17,7 @@ from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import assemble
 from qmlir.compiler import Pipeline, to_integers
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.footprints import footprint, footprints
+from qmlir.devices.model.footprints import footprint, footprints
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Block, Fault, Footprint

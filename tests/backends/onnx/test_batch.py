@@ -10,8 +10,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qmlir
-from qmlir.dialects.inputs import MIXES, batch_symbols
+from qmlir.dialects.inputs import batch_symbols
 from qmlir.errors import PipelineError, QmlirWarning
+from qmlir.ir.facts import MIXES
 from qmlir.settings.policy import Policy, rule_of
 from tests.backends.onnx.runtime import SATURATING, run, session
 from tests.conftest import crossed
@@ -158,7 +159,7 @@ def test_who_mixes_samples_is_named(nodes: list[onnx.NodeProto], reason: str, tm
     }  # fmt: skip
     source = write(tmp_path / "source.onnx", nodes, {"x": ["N", 4]}, constants)
     module = qmlir.load(source)
-    module.attributes.pop(MIXES, None)  # by which the import names operations that are gone on one sample
+    MIXES.drop(module)  # by which the import names operations that are gone on one sample
     with pytest.warns(QmlirWarning, match=f"the batch of .* stays 1, not N: .*{reason}"):
         qmlir.export(module, tmp_path / "e.onnx")
     assert dims(tmp_path / "e.onnx")[0][0] == 1

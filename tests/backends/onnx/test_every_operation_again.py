@@ -14,13 +14,13 @@ import numpy as np
 import onnx
 import onnx.utils
 import pytest
-from xdsl.dialects.builtin import ModuleOp, StringAttr, f32
+from xdsl.dialects.builtin import ModuleOp, f32
 
 import qmlir
 from qmlir.backends.onnx import EXPORTS
 from qmlir.compiler import Pipeline
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtimes import follow
 from qmlir.stages import IMPORTED
@@ -72,7 +72,7 @@ def quantized(precision: str, choice: str) -> tuple[ModuleOp, list[Array]]:
     feed = dict(zip((i.name for i in signature_of(main(module)).inputs), arrays, strict=True))
     module = qmlir.quantize(module, learnt(module, [feed], 128), precision=precision)
     for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
-        cast.attributes[QUANTIZATION] = StringAttr("float32")
+        QUANTIZATION.put(cast, "float32")
     return module, arrays
 
 

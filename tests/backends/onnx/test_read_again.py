@@ -13,7 +13,7 @@ import qmlir
 from qmlir.compiler import Pipeline
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
-from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from qmlir.stages import IMPORTED

@@ -11,6 +11,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import control, load_onnx, walk
 from qmlir.frontends.opaque import opaque_report
+from qmlir.ir.facts import NAME
 from qmlir.ir.rewriting import tensor_name
 from tests.frontends.onnx.agreement import FLOAT, INT64, floats, kinds, load, main_of, node, onnxruntime_run, ops_of
 
@@ -77,7 +78,7 @@ def test_if_on_an_input_is_opaque() -> None:
 
 def test_names_in_a_branch() -> None:
     module = load(network([branches()], [info("x", FLOAT, [3])], c=np.array(True)))
-    texts = [str(o.attributes["qmlir.name"]) for o in ops_of(module)]
+    texts = [str(NAME.of(o)) for o in ops_of(module)]
     assert ['tensors ["y.one"]' in texts[0], 'tensors ["y.a"]' in texts[1], 'tensors ["y"]' in texts[2]] == [True] * 3
 
 

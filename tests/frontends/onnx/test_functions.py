@@ -13,6 +13,7 @@ from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.control import onnx_function
 from qmlir.frontends.onnx.walk import CONVERTERS
 from qmlir.frontends.opaque import opaque_report
+from qmlir.ir.facts import NAME
 from tests.frontends.onnx.agreement import floats, kinds, load, main_of, model, node, ops_of
 
 OPSET = [helper.make_opsetid("", 21)]
@@ -55,7 +56,7 @@ def test_functions_in_functions_and_names() -> None:
     call = helper.make_node("Four", ["x"], ["y"], "quadruple", domain="mine")
     module = load(with_functions(model(call, {"x": [3]}), four, twice))
     assert kinds(module) == ["nn.add", "nn.add"]
-    first, second = (str(o.attributes["qmlir.name"]) for o in ops_of(module))
+    first, second = (str(NAME.of(o)) for o in ops_of(module))
     assert first == '#qmlir.name<nodes ["quadruple"], tensors ["y.q"]>'
     assert second == '#qmlir.name<nodes ["quadruple"], tensors ["y"]>'
     x = floats(3)

@@ -11,8 +11,9 @@ from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import FileError, OptionError, QmlirError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from tests.frontends.onnx.agreement import (
     FLOAT,
@@ -37,14 +38,14 @@ def test_arguments_results_and_operations_carry_their_names() -> None:
     function = main_of(module)
     assert function.arg_attrs is not None
     assert function.res_attrs is not None
-    assert function.arg_attrs.data[0].data[NAME] == NameAttr.of(tensors=["x"])
-    assert function.res_attrs.data[0].data[NAME] == NameAttr.of(tensors=["y"])
+    assert NAME.among(function.arg_attrs.data[0].data) == NameAttr.of(tensors=["x"])
+    assert NAME.among(function.res_attrs.data[0].data) == NameAttr.of(tensors=["y"])
     constant, before, conv, after, relu = ops_of(module)
     assert [o.name for o in (before, constant, after)] == ["nn.transpose", "nn.constant", "nn.transpose"]
-    assert NAME not in before.attributes
-    assert NAME not in after.attributes
-    assert conv.attributes[NAME] == NameAttr.of(["conv"], ["c"])
-    assert relu.attributes[NAME] == NameAttr.of([], ["y"])
+    assert not NAME.on(before)
+    assert not NAME.on(after)
+    assert NAME.of(conv) == NameAttr.of(["conv"], ["c"])
+    assert NAME.of(relu) == NameAttr.of([], ["y"])
     assert (node_name(conv), node_name(relu), tensor_name(constant.results[0])) == ("conv", "y", "w")
     assert conv.results[0].name_hint == "c"
 
@@ -54,8 +55,8 @@ def test_steps_on_the_way_to_an_output_have_names_of_their_own() -> None:
     constants = {"scale": values, "bias": values, "mean": values, "var": values}
     proto = model(node("BatchNormalization", "x scale bias mean var", name="bn"), {"x": [1, 3]}, constants)
     mul, add = (o for o in ops_of(load(proto)) if o.name in ("nn.mul", "nn.add"))
-    assert mul.attributes[NAME] == NameAttr.of([], ["y.scaled"])
-    assert add.attributes[NAME] == NameAttr.of(["bn"], ["y"])
+    assert NAME.of(mul) == NameAttr.of([], ["y.scaled"])
+    assert NAME.of(add) == NameAttr.of(["bn"], ["y"])
 
 
 @pytest.mark.parametrize("name", ["487", "a b", "onnx::Add/1:0", "%", ".x", "größe"])
@@ -223,7 +224,7 @@ def test_unknown_operators_are_opaque_and_keep_all_they_say() -> None:
     (op,) = (o for o in ops_of(module) if isinstance(o, OpaqueOp))
     assert op.kind.data == "my.domain.Custom"
     assert op.reason.data == "qmlir knows no my.domain.Custom"
-    assert op.attributes[NAME] == NameAttr.of(["n"], ["y"])
+    assert NAME.of(op) == NameAttr.of(["n"], ["y"])
     assert [str(o.type) for o in op.inputs] == ["tensor<3xf32>", "tensor<2xi64>"]
     assert str(op.source.data["version"]) == "2 : i64"
     assert str(op.source.data["inputs"]) == '["x", "", "w"]'

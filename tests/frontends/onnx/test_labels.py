@@ -9,9 +9,9 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import DictionaryAttr, UnitAttr
 
 import qmlir
-from qmlir.dialects.remarks import REMARKS
 from qmlir.errors import FileError, NodeError, PipelineError
 from qmlir.frontends.onnx import load_onnx
+from qmlir.ir.facts import REMARKS
 from qmlir.ir.interfaces import Array
 from qmlir.policies.ledger import decisions
 from tests.frontends.onnx.agreement import reason
@@ -113,7 +113,7 @@ def test_the_ledger_lists_the_texts_of_an_output() -> None:
     assert [e.remark for e in entries if e.remark] == [
         'the model\'s texts are their indices: 0 is "cat", 1 is "dog", 2 is "ox"'
     ]
-    network.attributes[REMARKS] = DictionaryAttr({"y": UnitAttr()})
+    network.attributes[REMARKS.key] = DictionaryAttr({"y": UnitAttr()})
     with pytest.raises(PipelineError, match=r"must have texts by tensor as qmlir\.remarks"):
         decisions(network)
 

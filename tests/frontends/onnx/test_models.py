@@ -11,6 +11,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
+from qmlir.ir.facts import NAME
 from tests.conftest import unpack
 from tests.frontends.onnx.agreement import assert_close, floats, main_of, onnxruntime_run
 
@@ -33,7 +34,7 @@ def test_models_import_whole(name: str, shared: Callable[[str], Path]) -> None:
     function = main_of(module)
     assert function.res_attrs is not None
     results = zip(function.function_type.outputs, function.res_attrs, strict=True)
-    found = {attrs.data["qmlir.name"].tensors[0]: type.get_shape() for type, attrs in results}  # type: ignore[attr-defined]
+    found = {NAME.among(attrs.data).tensors[0]: type.get_shape() for type, attrs in results}  # type: ignore[attr-defined]
     assert found == MODELS[name]
 
 

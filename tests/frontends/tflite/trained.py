@@ -11,7 +11,8 @@ from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.compiler import main_function
-from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.facts import NAME
+from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.signature import TensorSpec
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 
@@ -125,7 +126,7 @@ def return_all(module: ModuleOp) -> Sequence[str]:
     end.operands = [value for _, value in named]
     arguments = [a.type for a in function.body.block.args]
     function.function_type = FunctionType.from_lists(arguments, [value.type for _, value in named])
-    results = [DictionaryAttr({NAME: NameAttr.of(tensors=[f"result{i}"])}) for i in range(len(named))]
+    results = [DictionaryAttr(NAME.entry(NameAttr.of(tensors=[f"result{i}"]))) for i in range(len(named))]
     function.res_attrs = ArrayAttr(results)
     return [name for name, _ in named]
 

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness, StringAttr, TensorType, f32, f64, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, TensorType, f32, f64, i8, i16, i32
 from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
+from qmlir.ir.facts import QUANTIZATION, REST, UNSIGNED
 from qmlir.numerics import fixed_point
 from tests.conftest import crossed
 from tests.lowering.both import check, network, quantized, to_loops
@@ -53,7 +53,7 @@ def test_quantize(kind: str, quantization: str) -> None:
 
     def cast(x: SSAValue) -> SSAValue:
         op = QuantizeCastOp(x, quantized(SHAPE, type))
-        op.attributes[QUANTIZATION] = StringAttr(quantization)
+        QUANTIZATION.put(op, quantization)
         return op.result
 
     check(cast, floats(type.scales[0]))
@@ -107,13 +107,13 @@ def test_the_last_elements_are_computed_in_a_way_of_their_own(kind: str, shape: 
 
     def quantize(x: SSAValue) -> SSAValue:
         op = QuantizeCastOp(x, quantized(shape, type))
-        op.attributes |= {QUANTIZATION: StringAttr("float32_reciprocal"), REST: StringAttr("exact_away")}
+        op.attributes |= QUANTIZATION.entry("float32_reciprocal") | REST.entry("exact_away")
         return op.result
 
     def dequantize(x: SSAValue) -> SSAValue:
         op = DequantizeCastOp(StorageCastOp(x, quantized(shape, type)).result, TensorType(f32, shape))
-        op.attributes |= {QUANTIZATION: StringAttr("float32_apart"), REST: StringAttr("exact")}
-        op.attributes |= {UNSIGNED: IntegerAttr(128, i32)}
+        op.attributes |= QUANTIZATION.entry("float32_apart") | REST.entry("exact")
+        UNSIGNED.put(op, 128)
         return op.result
 
     check(quantize, np.asarray((random.integers(-99, 99, shape) + 0.5) * type.scale, np.float32))
@@ -123,6 +123,6 @@ def test_the_last_elements_are_computed_in_a_way_of_their_own(kind: str, shape: 
 
 def test_the_last_elements_of_a_tensor_differ_from_the_others() -> None:
     op = QuantizeCastOp(create_ssa_value(TensorType(f32, [2, 6])), quantized((2, 6), UniformType.per_tensor(i8, 1.0)))
-    op.attributes |= {QUANTIZATION: StringAttr("float32"), REST: StringAttr("exact_away")}
+    op.attributes |= QUANTIZATION.entry("float32") | REST.entry("exact_away")
     (found,) = op.evaluate(np.full((2, 6), 2.5, np.float32))
     assert found.reshape(-1).tolist() == [2] * 8 + [3] * 4

@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from xdsl.dialects.builtin import BoolAttr, StringAttr
+from xdsl.dialects.builtin import BoolAttr
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
 from qmlir.dialects.nn.reduction import AdditionOp
 from qmlir.dialects.windows import ints
-from qmlir.ir.names import ADDITION
+from qmlir.ir.facts import ADDITION
 from tests.lowering.both import check
 
 Array = npt.NDArray[Any]
@@ -59,7 +59,7 @@ def test_average_pool(case: str, include: bool) -> None:
 
 def reciprocal(op: AdditionOp) -> SSAValue:
     """The result of an operation that adds as XNNPACK does."""
-    op.attributes[ADDITION] = StringAttr("float32_reciprocal")
+    ADDITION.put(op, "float32_reciprocal")
     return op.results[0]
 
 

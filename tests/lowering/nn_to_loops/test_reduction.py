@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, TensorType, f32, i64
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType, f32, i64
 from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import AdditionOp
 from qmlir.dialects.windows import ints
-from qmlir.ir.names import ADDITION
+from qmlir.ir.facts import ADDITION
 from qmlir.numerics.additions import ADDITIONS
 from tests.lowering.both import check
 
@@ -40,7 +40,7 @@ def floats(shape: tuple[int, ...]) -> Array:
 
 def adding(op: AdditionOp, addition: str) -> SSAValue:
     """The result of an operation that adds in a way."""
-    op.attributes[ADDITION] = StringAttr(addition)
+    ADDITION.put(op, addition)
     return op.results[0]
 
 

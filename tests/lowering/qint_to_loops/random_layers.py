@@ -25,10 +25,11 @@ from xdsl.ir import SSAValue
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.backends.cpu.machine import known_to_llvm, missing_here
 from qmlir.codegen.features import multiplies_matrices, products_at_once
-from qmlir.codegen.kernel import PARALLEL, is_kernel
+from qmlir.codegen.kernel import is_kernel
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
+from qmlir.ir.facts import PARALLEL
 from qmlir.ir.types import element_type_of
 from qmlir.numerics import Array
 from qmlir.numerics.contracts import CONTRACTS, WIDE_LIMIT
@@ -315,7 +316,7 @@ def computes(draw: Family, batch: int, form: Form, kernels: Sequence[str] = ()) 
 
     def rewrite(lowered: ModuleOp) -> None:
         names = [f.sym_name.data for f in lowered.body.block.ops if isinstance(f, func.FuncOp)]
-        assert any(PARALLEL in f.attributes for f in lowered.body.block.ops)
+        assert any(PARALLEL.on(f) for f in lowered.body.block.ops)
         for kernel in set(kernels) - form.lacks if batch == 0 and not form.multiplies_matrices else ():
             assert any(kernel in name for name in names), f"no layer of the batch is computed by {kernel}"
         split(lowered, rng)

@@ -13,7 +13,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import assemble, serial
 from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import Device, load_device, text_of
-from qmlir.devices.footprints import footprints
+from qmlir.devices.model.footprints import footprints
 from qmlir.isa.commands import Unpack, Window
 from qmlir.stages import TO_COMMANDS, to_layers
 from tests.conftest import THOROUGH

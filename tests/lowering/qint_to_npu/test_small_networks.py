@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import shipped_devices
-from qmlir.devices.stored import as_images
+from qmlir.devices.model.stored import as_images
 from qmlir.isa.commands import Arithmetic, Convolve, Host
 from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import parsed

@@ -17,8 +17,8 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.quantizable import uniform
-from qmlir.dialects.qmlir import NUMERICS
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import NUMERICS
 from qmlir.ir.names import names_of
 from qmlir.ir.source import parse_text
 from qmlir.ir.verify import verify
@@ -223,7 +223,7 @@ def test_a_layer_has_the_names_of_what_it_stands_for() -> None:
 def test_rounding_twice_follows_the_reference_of_litert(kind: str) -> None:
     module = check_bits(Net(kind, mode="DOUBLE_ROUND").text())
     assert len(layers(module)) == 1
-    assert str(module.attributes[NUMERICS]) == '"litert-reference"'
+    assert NUMERICS.of(module) == "litert-reference"
     (requantize,) = [op for op in to_integers(module).walk() if isinstance(op, qint.RequantizeOp)]
     assert requantize.contract.data == "double"
 
@@ -231,7 +231,7 @@ def test_rounding_twice_follows_the_reference_of_litert(kind: str) -> None:
 def test_rounding_twice_without_a_second_step_is_rounding_once() -> None:
     module = check_bits(Net("conv2d", shift=(31,), multiplier=(1 << 20,), mode="DOUBLE_ROUND").text())
     assert len(layers(module)) == 1
-    assert NUMERICS not in module.attributes
+    assert not NUMERICS.on(module)
 
 
 KEPT = {
@@ -252,7 +252,7 @@ def test_rounding_once_and_twice_in_one_module() -> None:
     """The layers that round as by default are layers; those that round twice stay integers."""
     once, twice = Net("conv2d").text(), Net("conv2d", mode="DOUBLE_ROUND", name="other").text()
     module = read(once + twice)
-    assert NUMERICS not in module.attributes
+    assert not NUMERICS.on(module)
     (layer,) = layers(module)
     assert layer.parent_op().sym_name.data == "main"
     others = [op for op in module.walk() if isinstance(op, qint.RequantizeOp)]

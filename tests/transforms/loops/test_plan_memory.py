@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Item
 from qmlir.ir.context import make_context
-from qmlir.ir.weights import WeightsAttr
+from qmlir.ir.facts import ARENA_SIZE, WEIGHTS_BLOB
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass, place_buffers
 
 
@@ -44,15 +44,11 @@ def copy(a: str, b: str) -> str:
 
 
 def arena_size(module: ModuleOp) -> int:
-    size = module.attributes["qmlir.arena_size"]
-    assert isinstance(size, IntegerAttr)
-    return size.value.data
+    return ARENA_SIZE.required(module)
 
 
 def blob(module: ModuleOp) -> list[int]:
-    weights = module.attributes["qmlir.weights_blob"]
-    assert isinstance(weights, WeightsAttr)
-    return weights.array.tolist()
+    return WEIGHTS_BLOB.required(module).array.tolist()
 
 
 def count(module: ModuleOp, kind: type) -> int:

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
-from qmlir.dialects.loops import THREADS
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import THREADS
 from qmlir.transforms.loops.share_items import ShareItemsPass, work_of
 
 
@@ -100,10 +100,8 @@ def test_each_share_has_an_item_and_the_least_work(items: int, threads: int, lea
     module = _module(COPY, items)
     ShareItemsPass(threads=threads, least_work=least).apply(make_context(), module)
     (call,) = (op for op in functions(module)[0].walk() if isinstance(op, func.CallOp))
-    given = call.attributes.get(THREADS, IntegerAttr(1, 64))
-    assert isinstance(given, IntegerAttr)
-    sharers = given.value.data
-    assert (THREADS in call.attributes) == (sharers > 1)
+    sharers = THREADS.of(call) or 1
+    assert THREADS.on(call) == (sharers > 1)
     assert 1 <= sharers <= min(threads, items)
     assert sharers == 1 or 2 * items >= sharers * least
     assert sharers == min(threads, items) or 2 * items < (sharers + 1) * least

@@ -13,6 +13,7 @@ import qmlir
 from qmlir import compiler
 from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import ARENA_SIZE
 from qmlir.transforms.loops import stripe_calls
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 from qmlir.transforms.loops.stripe_calls import StripeCallsPass
@@ -63,9 +64,7 @@ def calls(module: ModuleOp) -> list[tuple[int, int]]:
 def size(module: ModuleOp) -> int:
     PlanMemoryPass(memory="small").apply(make_context(), module)
     module.verify()
-    found = module.attributes["qmlir.arena_size"]
-    assert isinstance(found, IntegerAttr)
-    return found.value.data
+    return ARENA_SIZE.required(module)
 
 
 def test_calls_take_turns() -> None:

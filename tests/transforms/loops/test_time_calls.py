@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp
 
 import qmlir
 from qmlir.compiler import to_integers
-from qmlir.dialects.loops import TIMED
 from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import TIMED
 from qmlir.ir.signature import main_function
 from qmlir.ir.source import parse_text
 from qmlir.running.machine_code import to_machine_code
@@ -36,8 +36,8 @@ def test_timed_code_returns_the_same_and_its_readings_grow() -> None:
     timed = module.clone()
     *outputs, readings = to_machine_code(timed, counter="cycle").run(x)
     assert [o.tobytes() for o in outputs] == [e.tobytes() for e in expected]
-    calls = timed.attributes[TIMED]
-    assert readings.shape == (len(calls.get_values()) + 1,)  # pyright: ignore[reportAttributeAccessIssue]
+    calls = TIMED.required(timed)
+    assert readings.shape == (len(calls) + 1,)
     assert (np.diff(readings) > 0).all()
 
 

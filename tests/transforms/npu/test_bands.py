@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import load_device
-from qmlir.devices.module import filled_of
+from qmlir.devices.model.module import filled_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import PipelineError
 from qmlir.transforms.npu.tile.aliases import joins

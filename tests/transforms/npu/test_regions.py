@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.engines import Region, regions, staged_from
+from qmlir.devices.model.engines import Region, regions, staged_from
 
 
 @pytest.mark.parametrize("name", shipped_devices())

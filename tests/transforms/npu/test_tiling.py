@@ -7,7 +7,7 @@ import pytest
 from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device, load_device, shipped_devices
-from qmlir.devices.work import Work
+from qmlir.devices.model.work import Work
 from qmlir.isa.commands import Convolve, Window
 from qmlir.transforms.npu.tile.costs import Kept
 from qmlir.transforms.npu.tile.search import tiling

@@ -17,8 +17,8 @@ from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
 from qmlir.policies.ledger import Entry, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile
-from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.observers import observed_shapes
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+from qmlir.transforms.quantize.ranges.observers import observed_shapes
 
 Array = npt.NDArray[Any]
 

@@ -11,10 +11,10 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import AddOp, Conv2DOp
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.settings.quant_config import Recipe
-from qmlir.transforms.quantize.align_scales import align_scales
-from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.channel_pairs import contraction_sums
-from qmlir.transforms.quantize.scale_groups import expected
+from qmlir.transforms.quantize.adjust.align_scales import align_scales
+from qmlir.transforms.quantize.adjust.channel_pairs import contraction_sums
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+from qmlir.transforms.quantize.ranges.scale_groups import expected
 from tests.transforms.quantize.calibrated import Array, learnt, parsed
 from tests.transforms.quantize.test_equalize_channels import network, weights
 

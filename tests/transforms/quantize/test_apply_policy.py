@@ -16,7 +16,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.rewriting import node_name
 from qmlir.policies.legality import target_of
 from qmlir.settings.policy import Policy, PolicyError, Rule
-from qmlir.transforms.quantize.apply_policy import NamedNetwork, apply_policy
+from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork, apply_policy
 
 
 def chain(count: int) -> ModuleOp:

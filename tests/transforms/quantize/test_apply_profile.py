@@ -10,8 +10,8 @@ import pytest
 import qmlir
 from qmlir.errors import ProfileError, QmlirWarning
 from qmlir.profiles.profile import Profile
-from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.observers import observers
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+from qmlir.transforms.quantize.ranges.observers import observers
 from tests.cli.small import Small, run, write_small
 from tests.frontends.onnx.agreement import floats, model, node
 

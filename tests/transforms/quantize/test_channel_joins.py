@@ -8,8 +8,8 @@ from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
 from qmlir.settings.quant_config import Recipe
-from qmlir.transforms.quantize.channel_joins import channel_joins
-from qmlir.transforms.quantize.equalize_channels import equalize_channels
+from qmlir.transforms.quantize.adjust.channel_joins import channel_joins
+from qmlir.transforms.quantize.adjust.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.recipes import Recipes
 from tests.transforms.quantize.calibrated import Array, calibrated, parsed, sqnr
 

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import qmlir
-from qmlir.ir.names import PARAMETER
+from qmlir.ir.facts import PARAMETER
 from tests.frontends.onnx.agreement import floats, load, model, node
 
 
@@ -37,7 +37,7 @@ def test_parameters_that_are_computed(schema: Any, rules: list[dict[str, str]]) 
     data = np.stack([floats(1, 2, seed=i) for i in range(8)])
     quantized = qmlir.quantize(module, data=data, schema=schema, policy={"rules": rules})
     for op in quantized.walk():
-        assert PARAMETER not in op.attributes or "!quant" not in str([v.type for v in (*op.operands, *op.results)])
+        assert not PARAMETER.on(op) or "!quant" not in str([v.type for v in (*op.operands, *op.results)])
     for x in data:
         for got, exact in zip(qmlir.reference(quantized).run(x), qmlir.reference(module).run(x), strict=True):
             np.testing.assert_array_equal(got, exact)

@@ -10,8 +10,8 @@ import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.errors import InputError, PipelineError
-from qmlir.transforms.quantize.correct_bias import correct
-from qmlir.transforms.quantize.side_by_side import SideBySide, network_of
+from qmlir.transforms.quantize.adjust.correct_bias import correct
+from qmlir.transforms.quantize.adjust.side_by_side import SideBySide, network_of
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 from tests.transforms.quantize.test_schemas import values

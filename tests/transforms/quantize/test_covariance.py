@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qmlir.transforms.quantize.covariances import Moments, mean_of
+from qmlir.transforms.quantize.adjust.covariances import Moments, mean_of
 
 Array = npt.NDArray[Any]
 

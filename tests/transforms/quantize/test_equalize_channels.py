@@ -14,9 +14,9 @@ from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
 from qmlir.settings.quant_config import Recipe
-from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.equalize_channels import equalize_channels
-from qmlir.transforms.quantize.gained_channels import GainedChannels, equalize_gains
+from qmlir.transforms.quantize.adjust.equalize_channels import equalize_channels
+from qmlir.transforms.quantize.adjust.gained_channels import GainedChannels, equalize_gains
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 from qmlir.transforms.quantize.recipes import Recipes
 from tests.transforms.quantize.calibrated import Array, calibrated, learnt, parsed, sqnr
 

@@ -5,7 +5,7 @@ import pytest
 
 import qmlir
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.transforms.quantize.search_inputs import integers_of
+from qmlir.transforms.quantize.adjust.search_inputs import integers_of
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, uniform
 
 RNG = np.random.default_rng(5)

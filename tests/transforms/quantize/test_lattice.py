@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pytest
 
 from qmlir.numerics.levels import Entries, Multiples
-from qmlir.transforms.quantize.near_integers import cost, descended, near_integers, rounded_in_turn
+from qmlir.transforms.quantize.adjust.near_integers import cost, descended, near_integers, rounded_in_turn
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,7 @@ import pytest
 
 import qmlir
 from qmlir.errors import OptionError
-from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
+from qmlir.transforms.quantize.adjust.learned_rounding import Reconstruction, learned_integers
 from tests.transforms.quantize.calibrated import learnt, parsed
 from tests.transforms.quantize.test_correct_bias import DEEP
 from tests.transforms.quantize.test_round_weights import noise, pictures
@@ -144,7 +144,7 @@ def test_grouped_convolutions() -> None:
 @pytest.mark.slow
 def test_sums_of_very_many_terms_are_learned_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of terms are there for covariances; here they are joined."""
-    monkeypatch.setattr("qmlir.transforms.quantize.matrix_terms.MOST", 20)
+    monkeypatch.setattr("qmlir.transforms.quantize.adjust.matrix_terms.MOST", 20)
     before, after = noise(parsed(DEEP), WIDE, pictures(40, 1), pictures(20, 2), ("nearest", "adaround"))
     assert after > before + 1
 

@@ -8,7 +8,7 @@ from xdsl.ir import Block
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
-from qmlir.transforms.quantize.one_scale import in_one_scale
+from qmlir.transforms.quantize.apply.one_scale import in_one_scale
 
 SCALE = float(np.float32(0.007))
 

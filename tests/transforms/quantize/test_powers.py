@@ -9,7 +9,7 @@ import qmlir
 from qmlir.compiler import Pipeline
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
-from qmlir.ir.names import POWER
+from qmlir.ir.facts import POWER
 from qmlir.settings.policy import Policy, rule_of
 from qmlir.stages import OBSERVE
 from tests.conftest import crossed
@@ -84,7 +84,7 @@ def test_the_machine_agrees(precision: str) -> None:
 def test_squares_of_the_model_itself_keep_its_precision() -> None:
     nodes = [node("Mul", "x x", "s"), node("ReduceSum", "s axes", "t"), node("Sqrt", "t")]
     module = load(model(nodes, {"x": SHAPE}, AXES))
-    assert not any(POWER in op.attributes for op in module.walk())
+    assert not any(POWER.on(op) for op in module.walk())
     assert widths(quantized_with(module, "int8")) == {8}
 
 
@@ -115,7 +115,7 @@ def test_higher_powers_stay_float(precision: str) -> None:
     """Cubes have three times the digits, and their power has no integer form anyway."""
     module = load(model(node("GlobalLpPool", "x", p=3), {"x": SHAPE}))
     result = quantized_with(module, precision)
-    computing = [op for op in result.walk() if POWER in op.attributes and not isinstance(op, ConstantOp)]
+    computing = [op for op in result.walk() if POWER.on(op) and not isinstance(op, ConstantOp)]
     assert computing
     assert not any(is_quantized(op.results[0]) for op in computing)
     assert "16 bits" in entry(result, "y.sums").reason
@@ -123,4 +123,4 @@ def test_higher_powers_stay_float(precision: str) -> None:
 
 def test_magnitudes_have_no_more_digits_than_the_model() -> None:
     module = load(model(node("GlobalLpPool", "x", p=1), {"x": SHAPE}))
-    assert not any(POWER in op.attributes for op in module.walk())
+    assert not any(POWER.on(op) for op in module.walk())

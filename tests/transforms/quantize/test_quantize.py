@@ -16,6 +16,7 @@ from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import PipelineError, QmlirError, QmlirWarning
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import QUANTIZER
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.ledger import decision_of, decisions
 from qmlir.settings.policy import Policy, PolicyError, Rule
@@ -439,7 +440,7 @@ def test_an_empty_module_is_refused_and_a_network_that_returns_its_input_is_not(
         quantize(parsed("module {}"))
     same = parsed("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\nfunc.return %x : tensor<4xf32>\n}")
     quantized = quantize(same)
-    del quantized.attributes["qmlir.quantizer"]  # which options there were
+    QUANTIZER.drop(quantized)  # which options there were
     assert str(quantized) == str(same)
 
 

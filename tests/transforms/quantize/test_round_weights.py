@@ -17,11 +17,11 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.errors import OptionError
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.quantize import weight_scales
-from qmlir.transforms.quantize.correct_bias import correct
-from qmlir.transforms.quantize.matrix_terms import Terms
-from qmlir.transforms.quantize.round_weights import WeightRounding
-from qmlir.transforms.quantize.side_by_side import Layer, SideBySide
+from qmlir.transforms.quantize.adjust import weight_scales
+from qmlir.transforms.quantize.adjust.correct_bias import correct
+from qmlir.transforms.quantize.adjust.matrix_terms import Terms
+from qmlir.transforms.quantize.adjust.round_weights import WeightRounding
+from qmlir.transforms.quantize.adjust.side_by_side import Layer, SideBySide
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr, text_of, uniform
 from tests.transforms.quantize.test_correct_bias import DEEP
 from tests.transforms.quantize.test_schemas import values
@@ -187,7 +187,7 @@ func.func @main(%x: tensor<1x8x8x6xf32>) -> tensor<1x8x8x4xf32> {{
 
 
 def test_sums_of_very_many_terms_are_rounded_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmlir.transforms.quantize.matrix_terms.MOST", 20)
+    monkeypatch.setattr("qmlir.transforms.quantize.adjust.matrix_terms.MOST", 20)
     options = {"schema": "symmetric", "precision": "int16", "weight_precision": "int4"}
     before, after = noise(parsed(DEEP), options, pictures(40, 1), pictures(20, 2))
     assert after > before + 2
@@ -195,7 +195,7 @@ def test_sums_of_very_many_terms_are_rounded_in_blocks(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("most", [1024, 5])
 def test_terms_are_those_of_the_contraction(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmlir.transforms.quantize.matrix_terms.MOST", most)
+    monkeypatch.setattr("qmlir.transforms.quantize.adjust.matrix_terms.MOST", most)
     draw = np.random.default_rng(8)
     for op in [o for o in parsed(DEEP).walk() if isinstance(o, WeightedOp)]:
         shapes = [shape_of(v) for v in (op.x, op.w)]

@@ -9,10 +9,11 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
-from qmlir.settings.quant_config import POLICY, Recipe, policy_attribute, settings_of
-from qmlir.transforms.quantize.apply_profile import apply_profile
+from qmlir.ir.facts import POLICY
+from qmlir.settings.quant_config import Recipe, policy_attribute, settings_of
+from qmlir.transforms.quantize.adjust.search_inputs import search_inputs
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 from qmlir.transforms.quantize.recipes import Recipes
-from qmlir.transforms.quantize.search_inputs import search_inputs
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 
 RNG = np.random.default_rng(31)
@@ -48,10 +49,10 @@ def searched(module: Any, samples: list[Array], recipe: Recipe = POWERS, said: A
     apply_profile(module, learnt(module, samples))
     observer = next(o for o in module.walk() if isinstance(o, ObserveOp))
     if said is not None:
-        observer.attributes[POLICY] = policy_attribute(said)
+        POLICY.put(observer, policy_attribute(said))
     network = main_function(module)
     search_inputs(network, [[x] for x in samples], Recipes(network.body.block, recipe, load_target()))
-    policy: Any = observer.attributes.get(POLICY)
+    policy: Any = POLICY.of(observer)
     return None if policy is None else settings_of(policy)
 
 

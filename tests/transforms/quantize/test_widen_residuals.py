@@ -12,7 +12,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import AddOp, RequantizeOp
 from qmlir.dialects.nn.quantizable import data_operands, uniform
 from qmlir.ir.signature import main_function
-from qmlir.transforms.quantize import widen_residuals
+from qmlir.transforms.quantize.prepare import widen_residuals
 from tests.transforms.quantize.calibrated import calibrated, parsed, quantized
 
 SIZE, BLOCKS = 8, 3

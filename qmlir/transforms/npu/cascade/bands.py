@@ -29,6 +29,7 @@ from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.dialects.npu.layers import YieldOp
 from qmlir.dialects.windows import WindowOp, ints
+from qmlir.ir.fact import restated
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, operations_of, readers
 
@@ -188,7 +189,7 @@ def _part(layer: LayerOp, rows: range, inputs: Sequence[SSAValue]) -> LayerOp:
                 operands=[values[operand] for operand in op.operands],
                 result_types=[_of_rows(result, len(rows)) for result in op.results],
                 properties=op.properties | _padding(op, rows),
-                attributes=op.attributes,
+                attributes=restated(op),
             )
         block.add_op(made)
         values.update(zip(op.results, made.results, strict=True))

@@ -17,10 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from qmlir.devices.engines import Engines
-from qmlir.devices.module import device_of
-from qmlir.devices.stored import stored_dtype
-from qmlir.devices.work import Contraction
+from qmlir.devices.model.engines import Engines
+from qmlir.devices.model.module import device_of
+from qmlir.devices.model.stored import stored_dtype
+from qmlir.devices.model.work import Contraction
 from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of

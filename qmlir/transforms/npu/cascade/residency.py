@@ -4,24 +4,25 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
-from typing import cast, get_args
+from typing import get_args
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.description import Memory
-from qmlir.devices.engines import Engines, Region, Rest, part_of, regions
-from qmlir.devices.fitting import PoolOp, Regions, pool_room, windows_of
-from qmlir.devices.schema import Role
-from qmlir.devices.stored import stored_bytes, stored_dtype, stored_weights
-from qmlir.devices.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
+from qmlir.devices.description.device import Memory
+from qmlir.devices.description.schema import Role
+from qmlir.devices.legality.fitting import PoolOp, Regions, pool_room, windows_of
+from qmlir.devices.model.engines import Engines, Region, Rest, part_of, regions
+from qmlir.devices.model.stored import stored_bytes, stored_dtype, stored_weights
+from qmlir.devices.model.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.arena import gaps
+from qmlir.ir.facts import LAYER_REST, RESTS, STAYS
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.cascade.bands import Step
 from qmlir.transforms.npu.tile.aliases import (
@@ -45,48 +46,36 @@ from qmlir.transforms.npu.tile.search import tiling
 #     %1 = npu.layer "expand" (…) -> (…) attributes {stays = 65536 : i64, rest = {…}} { … }
 #
 # The result of a layer with `stays` lies at that address of the memory in which tensors can stay
-# (devices/engines.py), instead of in the external memory. `rest` is the part of this memory that tensors leave to the
-# layer's tiles while it runs.
-
-
-STAYS = "stays"
-"""The layer attribute with the address at which the layer's result stays."""
-
-REST = "rest"
-"""The layer attribute with the part of the memory that is left to the layer's tiles."""
-
-RESTS = "npu.rests"
-"""The module attribute with the rest of each layer in `npu.layers`; a unit attribute if its tiles have all memory."""
+# (devices/model/engines.py), instead of in the external memory. `rest` is the part of this memory that tensors leave to
+# the layer's tiles while it runs.
 
 
 def address_of(layer: LayerOp) -> int | None:
     """The address at which the result of a layer stays; None if the result goes to the external memory."""
-    attribute = layer.attributes.get(STAYS)
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
+    return STAYS.of(layer)
 
 
 def rest_of(layer: LayerOp) -> Rest | None:
     """The memory that is left to the tiles of a layer; None if no tensor stays meanwhile."""
-    return _rest(layer.attributes.get(REST))
+    return _rest(LAYER_REST.of(layer))
 
 
 def put(layer: LayerOp, address: int | None, rest: Rest) -> None:
     """Sets the attributes of a layer: where its result stays, and the memory that is left to its tiles."""
     if address is not None:
-        layer.attributes[STAYS] = IntegerAttr(address, i64)
-    layer.attributes[REST] = _attribute(rest)
+        STAYS.put(layer, address)
+    LAYER_REST.put(layer, _attribute(rest))
 
 
 def rests_of(module: ModuleOp) -> Sequence[Rest | None]:
     """For each layer of a module of commands, the memory left to its tiles; empty if no tensor stays in any layer."""
-    attribute = module.attributes.get(RESTS)
-    return [_rest(each) for each in cast(ArrayAttr[Attribute], attribute)] if isinstance(attribute, ArrayAttr) else []
+    return [_rest(each) for each in RESTS.of(module) or ()]
 
 
 def put_rests(module: ModuleOp, rests: Sequence[Rest | None]) -> None:
     """Sets the module attribute with the memory that is left to the tiles of each layer."""
     if any(rests):
-        module.attributes[RESTS] = ArrayAttr(UnitAttr() if rest is None else _attribute(rest) for rest in rests)
+        RESTS.put(module, ArrayAttr(UnitAttr() if rest is None else _attribute(rest) for rest in rests))
 
 
 def _attribute(rest: Rest) -> DictionaryAttr:
@@ -110,7 +99,7 @@ def _rest(attribute: object) -> Rest | None:
             )
             return Rest(memory, Region(base.data, size.data), named)
         case _:
-            need = f"{REST} must say memory, base, bytes and roles"
+            need = f"{LAYER_REST} must say memory, base, bytes and roles"
             raise UnsupportedError.at("npu.layer", "", need, got=str(attribute), remedy="run npu-cascade")
 
 

@@ -14,7 +14,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue, Use
 
-from qmlir.devices.stored import stored_bytes, stored_dtype
+from qmlir.devices.model.stored import stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.nn import ConcatOp, SliceOp
 from qmlir.dialects.nn.movement import ConstantOp, ReshapeOp

@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.engines import WeightBits
-from qmlir.devices.least import contraction_fields
-from qmlir.devices.room import Kept, too_large
-from qmlir.devices.stored import stored_bias, stored_weights
-from qmlir.devices.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
+from qmlir.devices.legality.least import contraction_fields
+from qmlir.devices.model.engines import WeightBits
+from qmlir.devices.model.room import Kept, too_large
+from qmlir.devices.model.stored import stored_bias, stored_weights
+from qmlir.devices.model.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp

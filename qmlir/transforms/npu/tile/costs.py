@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.devices import Device
-from qmlir.devices.costs import demand
-from qmlir.devices.description import Memory, Queue
-from qmlir.devices.engines import Engines
-from qmlir.devices.footprints import footprint
-from qmlir.devices.room import Kept, Shape, Stay, cut, packed_size
-from qmlir.devices.schema import Role
-from qmlir.devices.work import Work
+from qmlir.devices.description.device import Memory, Queue
+from qmlir.devices.description.schema import Role
+from qmlir.devices.model.costs import demand
+from qmlir.devices.model.engines import Engines
+from qmlir.devices.model.footprints import footprint
+from qmlir.devices.model.room import Kept, Shape, Stay, cut, packed_size
+from qmlir.devices.model.work import Work
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import (
     Arithmetic,
@@ -255,7 +255,7 @@ def in_a_row(prices: Sequence[Price]) -> float:
 
 
 class Costs:
-    """Predicts the cycles of tilings from their commands, each of which devices/costs.py prices."""
+    """Predicts the cycles of tilings from their commands, each of which devices/model/costs.py prices."""
 
     def __init__(self, work: Work, device: Device, engines: Engines):
         self.work, self.device, self.engines = work, device, engines

@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, OpResult, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.description import Memory, Queue
-from qmlir.devices.engines import Engines, Region, Rest, WeightBits, regions
-from qmlir.devices.least import context_fields
-from qmlir.devices.schema import Role
-from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
-from qmlir.devices.tables import entries, role_of
+from qmlir.devices.description.device import Memory, Queue
+from qmlir.devices.description.schema import Role
+from qmlir.devices.legality.least import context_fields
+from qmlir.devices.model.engines import Engines, Region, Rest, WeightBits, regions
+from qmlir.devices.model.stored import as_images, merged, stored_bytes, stored_dtype
+from qmlir.devices.model.tables import entries, role_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu import BufferOp, IssueOp, PortAttr
 from qmlir.dialects.npu.layers import PartOp

@@ -12,9 +12,9 @@ from functools import cache
 from itertools import islice, product
 
 from qmlir.devices import Device
-from qmlir.devices.engines import Engines
-from qmlir.devices.room import Kept, Room, Shape, least_outputs, least_tile
-from qmlir.devices.work import Work
+from qmlir.devices.model.engines import Engines
+from qmlir.devices.model.room import Kept, Room, Shape, least_outputs, least_tile
+from qmlir.devices.model.work import Work
 from qmlir.transforms.npu.tile.costs import Costs, Price
 
 

@@ -10,20 +10,21 @@ from typing import cast
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, FunctionType, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from qmlir.devices import Device
-from qmlir.devices.module import LAYERS, STATES, device_of
-from qmlir.devices.properties import work_of
-from qmlir.devices.stored import constant_bytes, stored_bytes
+from qmlir.devices.model.module import device_of
+from qmlir.devices.model.properties import work_of
+from qmlir.devices.model.stored import constant_bytes, stored_bytes
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import HOST_STATES, LAYERS
 from qmlir.ir.signature import State, defined_functions, signature_of
 from qmlir.ir.states import StateAttr
 from qmlir.isa.commands import End
@@ -81,9 +82,9 @@ class _Tiling:
                     )
         self.emitter.issue(self.emitter.engines.array, End, status=0)
         self.emitter.builder.insert(func.ReturnOp())
-        self.module.attributes[LAYERS] = ArrayAttr(StringAttr(name) for name in self.emitter.layers)
+        LAYERS.put(self.module, self.emitter.layers)
         if self.states:
-            self.module.attributes[STATES] = DictionaryAttr({str(s.places[0]): _kept(s) for s in self.states})
+            HOST_STATES.put(self.module, DictionaryAttr({str(s.places[0]): _kept(s) for s in self.states}))
         put_rests(self.module, self.emitter.rests)
         body = self.function.body
         body.erase_block(body.block, safe_erase=False)

@@ -8,12 +8,12 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.description import Queue
-from qmlir.devices.fitting import MOST, pool_room, windows_of
-from qmlir.devices.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
-from qmlir.devices.properties import Whole
-from qmlir.devices.stored import Copy, copies
-from qmlir.devices.work import Work
+from qmlir.devices.description.device import Queue
+from qmlir.devices.legality.fitting import MOST, pool_room, windows_of
+from qmlir.devices.legality.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
+from qmlir.devices.model.properties import Whole
+from qmlir.devices.model.stored import Copy, copies
+from qmlir.devices.model.work import Work
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp

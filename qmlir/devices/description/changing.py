@@ -1,0 +1,109 @@
+"""Changes keys of a device: a variant of it without a file of its own.
+
+A key is written as in a program file, `array.lanes.k`. A memory or a queue is named by its id, `memory.act.bytes`; an
+entry of another list by its number from 0 on, `array.modes.0.rate`.
+"""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.reading import data_of, problems
+from qmlir.devices.description.schema import keys_of, table_of
+from qmlir.display import bytes_of
+from qmlir.errors import OptionError, near_misses
+
+
+def changed(device: Device, changes: Mapping[str, object]) -> Device:
+    """Returns a device with other values of some keys.
+
+    Args:
+        device: The device; it stays unchanged.
+        changes: Key → its value, as plain data in the form of a device file. A table that the device does not have is
+            made, as `ops.mul`; a memory or a queue is not.
+
+    Raises:
+        OptionError: There is no such key, or the changed device breaks the schema; the message names every key that
+            does.
+    """
+    data = data_of(device)
+    for key, value in changes.items():
+        if not isinstance(cast(object, key), str):
+            raise OptionError("a key of a device", "must be text, such as array.lanes.k", got=repr(key))
+        _set(data, key, value)
+    try:
+        return Device.model_validate(data)
+    except ValidationError as error:
+        settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
+        raise OptionError(f"{device.name} with {settings}", problems(error, data)) from None
+
+
+def settings_of(texts: Iterable[str]) -> dict[str, object]:
+    """Returns the changes that a command line names as `KEY=VALUE`; values are TOML, and words need no quotes.
+
+    Raises:
+        OptionError: A text has no key or no value.
+    """
+    found: dict[str, object] = {}
+    for text in texts:
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not (key and equals and value):
+            raise OptionError("--set", "must be a key of the device and its value: array.lanes.k=16", got=text)
+        found[key] = _value(value)
+    return found
+
+
+def _value(text: str) -> object:
+    """The value of a TOML text, or the bytes of a size such as 64KiB; the text itself if it is neither."""
+    if not text.isdecimal() and (size := bytes_of(text)) is not None:
+        return size
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return found["value"] if len(found) == 1 else text
+
+
+def _set(data: dict[str, Any], key: str, value: object) -> None:
+    """Sets a key in a device's data."""
+    fields: Mapping[str, FieldInfo] = keys_of(Device)
+    container: Any = data
+    path = ""
+    *outer, last = key.split(".")
+    for word in outer:
+        if isinstance(container, list):
+            entries = cast(list[Any], container)
+            container = entries[_number(entries, word, key, path)]
+        else:
+            table = table_of(_field(fields, word, key, path).annotation)
+            if table is None:
+                raise OptionError(key, f"{path}{word} has no keys below it")
+            fields, container = keys_of(table), cast(dict[str, Any], container).setdefault(word, {})
+        path += f"{word}."
+    if isinstance(container, list):
+        container[_number(cast(list[Any], container), last, key, path)] = value
+    else:
+        _field(fields, last, key, path)
+        container[last] = value
+
+
+def _field(fields: Mapping[str, FieldInfo], word: str, key: str, path: str) -> FieldInfo:
+    """The field of a key in a table; `path` is what stands before it."""
+    if word not in fields:
+        raise OptionError(key, "there is no such key of a device", remedy=near_misses(word, fields, prefix=path))
+    return fields[word]
+
+
+def _number(entries: list[Any], word: str, key: str, path: str) -> int:
+    """The number of an entry of a list, from its id or its number."""
+    names = [str(entry.get("id", number)) for number, entry in enumerate(entries)]
+    if word in names:
+        return names.index(word)
+    if word.isdecimal() and int(word) < len(entries):
+        return int(word)
+    near = near_misses(word, names, prefix=path) or f"there are {', '.join(names)}"
+    raise OptionError(key, f"there is no {path}{word}", remedy=near)

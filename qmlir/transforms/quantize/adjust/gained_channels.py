@@ -1,0 +1,254 @@
+"""Brings the channels that fully connected layers read nearer to one magnitude, where no layer writes them.
+
+A normalization's result is multiplied by a gain and shifted for each channel, and in transformers a few of these
+channels are an order of magnitude larger than the others. Gain and shift can be divided by a factor, and the layers'
+weights multiplied, as in SmoothQuant:
+
+    s[c] = r[c]^a / w[c]^(1−a),   r[c] the largest magnitude of channel c, w[c] its largest weight
+
+A large share a costs the weights, a small share the data. The share is the multiple of 1/10 that leaves the least
+noise in the layers' sums, if each rounding errs by a twelfth of its squared step, independently of the others:
+
+    noise(s) = max_c (r[c] / s[c])² · Σ (w[m,c] · s[c])² + Σ_m max_c (w[m,c] · s[c])² · Σ_c e[c] / s[c]²
+
+where e[c] is the mean square of channel c in the rows that the layers read, and both terms are divided by the squared
+number of steps on a side of zero, 127.5 for data of 8 bits. Layers may read some rows of the tensor only, as the
+classifier of a vision transformer reads the class token's: the operations in between move whole rows.
+
+If a residual stream of 16 bits is read by other operations too, layers read it through a product with 1/s, which
+takes the place of the requantization to 8 bits.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.ir import Operation, SSAValue, Use
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import (
+    AddOp,
+    ConstantOp,
+    FullyConnectedOp,
+    GatherOp,
+    MulOp,
+    ReshapeOp,
+    SliceOp,
+    TransposeOp,
+)
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.target import Target
+from qmlir.ir.facts import POLICY, RESIDUAL
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.traversal import reached
+from qmlir.numerics.schemas import Schema, weight_bits
+from qmlir.settings.quant_config import policy_attribute
+from qmlir.transforms.quantize.adjust.channel_pairs import (
+    LARGEST_FACTOR,
+    constant_array,
+    evaluations,
+    is_scalable,
+    note_factors,
+    observe_anew,
+    readers_of,
+    scaled_along,
+    set_constant,
+)
+from qmlir.transforms.quantize.recipes import Recipes
+
+
+@dataclass(frozen=True)
+class GainedChannels:
+    """A tensor whose channels, along its last axis, fully connected layers read.
+
+    y            the tensor
+    gains        products and sums with constants that compute it and whose constants can be divided; empty otherwise
+    between      operations before the layers that move whole rows of channels, such as a reshape or a token's slice
+    readers      the layers
+    schema       the schema of the tensor
+    weight_bits  the bits of the layers' weights
+    """
+
+    y: SSAValue
+    gains: tuple[MulOp | AddOp, ...]
+    between: tuple[Operation, ...]
+    readers: tuple[FullyConnectedOp, ...]
+    schema: Schema
+    weight_bits: int
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The tensors that change."""
+        return *(o.y for o in self.gains), *(o.results[0] for o in self.between)
+
+    def factors(self, highest: Array, squares: Array) -> Array:
+        """The factor s of each channel, of the share that leaves the least noise, with a mean logarithm of 0.
+
+        Args:
+            highest: The largest magnitude of each channel of the tensor.
+            squares: The mean square of each channel in the rows that the first of the layers reads.
+        """
+        weights = [w for r in self.readers if (w := constant_array(r.w)) is not None]
+        rows = np.abs(np.concatenate(weights).astype(np.float64))
+        largest: Array = rows.max(axis=0)
+        known = (highest > 0) & (largest > 0)
+        found = [self._factors(share / 10, highest, largest, known) for share in range(11)]
+        return min(found, key=lambda factors: self._noise(factors, highest, squares, rows))
+
+    @staticmethod
+    def _factors(share: float, highest: Array, weight: Array, known: Array) -> Array:
+        """The factor of each channel, if data have this share of it; 1 for channels without data or weights."""
+        factors = np.where(known, highest, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
+        factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
+        return np.where(known, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
+
+    def _noise(self, factors: Array, highest: Array, squares: Array, rows: Array) -> float:
+        """The noise that rounding data and weights leaves in the layers' sums, but for a common factor."""
+        scaled = rows * factors
+        data, weights = (highest / factors).max() ** 2, (scaled.max(axis=1) ** 2).sum()
+        sides = (2**8 - 1) / 2, 2 ** (self.weight_bits - 1) - 1
+        return data / sides[0] ** 2 * (scaled**2).sum() + weights / sides[1] ** 2 * (squares / factors**2).sum()
+
+    def divide(self, factors: Array) -> "GainedChannels":
+        """Divides the channels by factors above 0, and multiplies the weights; returns what reads the channels now."""
+        for reader in self.readers:
+            set_constant(reader, 1, scaled_along(constant_array(reader.w), factors, 1))
+        if not self.gains:
+            return self._through_product(1 / factors)
+        for op in (*self.gains, *self.between):
+            note_factors(op, 1 / factors)
+        for op in self.gains:
+            place = 0 if isinstance(op.lhs.owner, ConstantOp) else 1
+            constant = constant_array(op.operands[place])
+            assert constant is not None
+            wide: Array = np.broadcast_to(constant.reshape(-1), (len(factors),))
+            set_constant(op, place, scaled_along(wide, 1 / factors, 0))
+        return self
+
+    def _through_product(self, factors: Array) -> "GainedChannels":
+        constant = ConstantOp(factors.astype(np.float32))
+        product = MulOp.make([self.y, constant.y])
+        observer = ObserveOp(product.y, f"{tensor_name(self.y) or self.y.name_hint or 'stream'}.equalized")
+        POLICY.put(product, policy_attribute({"precision": "int16", "schema": self.schema}))
+        RESIDUAL.put(product, "the channels of a residual stream, equalized for layers of 8 bits")
+        Rewriter.insert_op([constant, product, observer], InsertPoint.after(cast(Operation, self.y.owner)))
+        for reader in (*self.between, *self.readers):
+            if reader.operands[0] is self.y:
+                reader.operands[0] = product.y
+        return GainedChannels(product.y, (product,), self.between, self.readers, self.schema, self.weight_bits)
+
+
+def equalize_gains(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes, target: Target) -> int:
+    """Equalizes the channels that fully connected layers read behind normalizations and of wide residual streams.
+
+    Args:
+        function: The network; its weights, constants and observers change.
+        inputs: Samples, each an array for each input.
+        recipes: The recipes (quantization configs) of its operations and tensors.
+        target: The target; where it multiplies no data of 16 bits, layers read residual streams as they are.
+
+    Returns:
+        The number of tensors whose channels were equalized.
+    """
+    block = function.body.block
+    gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, recipes)) is not None]
+    if target.refusal("nn.mul", "i16") is not None:
+        gained = [g for g in gained if g.gains]
+    read = {g.y: g.readers[0].x for g in gained}
+    highest: dict[SSAValue, Array] = {}
+    squares: dict[SSAValue, Array] = {}
+    for values in evaluations(block, inputs, {*read, *read.values()}):
+        magnitudes = {v: np.abs(a, dtype=np.float64).reshape(-1, a.shape[-1]) for v, a in values.items()}
+        for value, array in magnitudes.items():
+            highest[value] = np.maximum(highest.get(value, 0.0), array.max(axis=0))
+            squares[value] = squares.get(value, 0.0) + (array**2).mean(axis=0) / len(inputs)
+    divided = [g.divide(g.factors(highest[g.y], squares[read[g.y]])) for g in gained]
+    observe_anew(block, [v for g in divided for v in g.tensors], inputs)
+    return len(gained)
+
+
+def _gained(op: AddOp | MulOp, recipes: Recipes) -> GainedChannels | None:
+    """The channels that an operation writes and layers of 8 bits read; None if they cannot be divided."""
+    between: list[Operation] = []
+    readers: list[FullyConnectedOp] = []
+    others = False
+    for use in op.y.uses:
+        if isinstance(use.operation, ObserveOp):
+            continue
+        found = _layers_behind(use)
+        if found is None:
+            others = True
+        else:
+            between += found[0]
+            readers += found[1]
+    if not readers or not is_float(op.y) or any(recipes.of(r).integers == "int16" for r in readers):
+        return None
+    if any(recipes.of(r).half is not None or recipes.of(r).keep_float for r in readers):
+        return None
+    gains = () if others else _gains_of(op)
+    if not gains and (recipes.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
+        return None
+    bits = weight_bits(recipes.of(readers[0]).stored_weights)
+    return GainedChannels(op.y, gains, tuple(between), tuple(readers), recipes.of_value(op.y).schema, bits)
+
+
+def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:
+    """The operations that move whole rows of channels to fully connected layers, and these; None if others read them.
+
+    Args:
+        use: An operand of a layer, or of an operation that may move a tensor's rows to layers.
+    """
+    between, readers = list[Operation](), list[FullyConnectedOp]()
+
+    def behind(use: Use) -> list[Use]:
+        op = use.operation
+        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and _moves_rows(op)
+        return [u for u in op.results[0].uses if not isinstance(u.operation, ObserveOp)] if moves else []
+
+    for each in reached([use], behind):
+        op = each.operation
+        if isinstance(op, FullyConnectedOp) and each.index == 0 and is_scalable(op):
+            readers.append(op)
+        elif behind(each):
+            between.append(op)
+        else:
+            return None
+    return between, readers
+
+
+def _moves_rows(op: Operation) -> bool:
+    """Whether an operation moves whole rows of its first operand, along the last axis, and changes none."""
+    if not isinstance(op, ReshapeOp | SliceOp | TransposeOp | GatherOp):
+        return False
+    before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+    if before[-1:] != after[-1:] or 0 in before:
+        return False
+    if isinstance(op, SliceOp):
+        return op.steps()[-1] == (0, before[-1], 1)
+    if isinstance(op, TransposeOp):
+        return tuple(op.permutation.get_values())[-1] == len(before) - 1
+    return not isinstance(op, GatherOp) or op.axis.value.data != len(before) - 1
+
+
+def _gains_of(op: AddOp | MulOp) -> tuple[MulOp | AddOp, ...]:
+    """The product with a constant for each channel, and the sum behind it, that an operation computes; else empty."""
+    if isinstance(op, MulOp):
+        return (op,) if _has_gain(op) else ()
+    data = op.rhs if isinstance(op.lhs.owner, ConstantOp) else op.lhs
+    product = data.owner
+    alone = isinstance(product, MulOp) and _has_gain(product) and len(readers_of(data)) == 1
+    return (product, op) if isinstance(product, MulOp) and alone and _has_gain(op) else ()
+
+
+def _has_gain(op: AddOp | MulOp) -> bool:
+    """Whether an operand is a constant that differs along the last axis only, and there is no clamp and no policy."""
+    constants = [v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)]
+    data = [v for v in (op.lhs, op.rhs) if not isinstance(v.owner, ConstantOp)]
+    if len(constants) != 1 or op.bounds() != (None, None) or shape_of(data[0]) != shape_of(op.y):
+        return False
+    shape = shape_of(constants[0])
+    return int(np.prod(shape)) in (1, shape[-1] if shape else 1)

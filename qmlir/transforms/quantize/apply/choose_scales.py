@@ -1,0 +1,443 @@
+"""`choose-scales`: turns ranges into quantized types, written as casts between the operations of the float network.
+
+Enters: float nn with `calib.observe` and ranges. Leaves: the same network in which every tensor that an integer
+operation will read or write passes through `quant.qcast` and `quant.dcast`. Nothing is integer yet. The float network
+with its casts is the nominal meaning of the quantized network, and the form in which pre-quantized models come.
+
+An operation that cannot become integer is left alone, and the reason is recorded on it; `quantize-ops` makes the final
+decision. Such an operation reads original floats where they exist: only the results of integer operations reach it
+through casts. Under the schema symmetric_with_power2_scale the function gets an attribute that says so
+(dialects/qmlir.py).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
+from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.target import Target
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import DECISION, IMPORTED, SCALES, UNROUNDED, WIDENED
+from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
+from qmlir.ir.levels import stating
+from qmlir.ir.locations import locate, tensor_location
+from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.signature import defined_functions
+from qmlir.ir.states import state_values
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics.levels import Levels
+from qmlir.numerics.schemas import (
+    SMALLEST_SCALE,
+    STORAGE_RANGES,
+    QuantizationError,
+    choose_weight_quantization,
+    exponent_of,
+    power_of_two_above,
+    weight_bits,
+    weight_range,
+)
+from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
+from qmlir.policies.legality import target_of
+from qmlir.settings.quant_config import Recipe, config_of
+from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
+from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
+from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
+from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
+from qmlir.transforms.quantize.reasons import MOVED, Reason, called, leave_float, why_no_groups, why_without_scales
+from qmlir.transforms.quantize.recipes import Recipes
+
+BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
+"""Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
+
+LARGEST_SCALE = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class ChooseScalesPass(ModulePass):
+    """Puts `quant.qcast` and `quant.dcast` on each tensor of integer operations; removes observers.
+
+    ```mlir
+    %0 = nn.add %x, %x : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    calib.observe %0 {name = "y", range = [-2.0, 2.0]} : tensor<4xf32>
+    // becomes
+    %0 = nn.add %dx, %dx : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+    %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.0157:0>>
+    %2 = quant.dcast %1 : tensor<4x!quant.uniform<i8:f32, 0.0157:0>> to tensor<4xf32>
+    ```
+    """
+
+    name = "choose-scales"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(ctx)
+        recipe = config_of(op).recipe()
+        recipe.check(self.name)
+        for function in defined_functions(op):
+            if recipe.schema == "symmetric_with_power2_scale":
+                SCALES.put(function, PowerOfTwoAttr())
+            _Chooser(recipe, target, function.body.block).run()
+            self._check_promise(function)
+
+    def _check_promise(self, function: func.FuncOp) -> None:
+        """Refuses scales that break the function's promise of powers of two, the graph's own scales included.
+
+        Raises:
+            QuantizationError: The function promises powers of two, and a scale is not a power of two.
+        """
+        if not promises_powers_of_two(function):
+            return
+        for broken in PowerOfTwoAttr().broken(function):
+            raise QuantizationError(
+                f"{SCALES} promises scales that are powers of two",
+                where=f'function "{function.sym_name.data}"',
+                got=f"{called(broken.value)} of {broken.op.name} with {broken.got}",
+                remedy="quantize the float network with schema symmetric_with_power2_scale, or drop the promise",
+            )
+
+
+class _Chooser:
+    """Chooses the scales of one function."""
+
+    def __init__(self, default: Recipe, target: Target, block: Block):
+        self.target, self.block = target, block
+        self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
+        observers = [o for o in block.ops if isinstance(o, ObserveOp)]
+        self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
+        self.estimated = {o.value for o in observers if o.data_free is not None}
+        self.recipes = Recipes(block, default, target)
+        self.observed |= ranges_of_masked(block, self.observed, self.recipes.of_value)
+        self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value, state_values(block))
+
+    def run(self) -> None:
+        able = self._able()
+        for op in able:
+            if isinstance(op, WeightedOp) and (self._requantizes(op) or isinstance(op.w.owner, ConstantOp)):
+                self._cast_weights(op)
+            elif isinstance(op, WeightedOp) and (cast := cast_of_weights(op)) is not None:
+                IMPORTED.put(cast)
+        self._cast_activations(able)
+        for op in able:
+            method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
+            if method is not None:
+                note_method(op, CALIBRATION, method.called)
+            if any(v in self.estimated for v in op.results):
+                note_method(op, RANGE, DATA_FREE)
+        for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
+            Rewriter.erase_op(observer)
+
+    # -- which operations --------------------------------------------------------------------------------------
+
+    def _able(self) -> dict[Operation, None]:
+        """The operations that can become integer, in order; the others get their reason recorded."""
+        able: dict[Operation, None] = {}
+        for op in self.operations:
+            if (why := self._why_float(op)) is None:
+                able[op] = None
+                DECISION.drop(op)
+            elif self.observed or decision_of(op) is None:
+                leave_float(op, why)  # without ranges there is nothing new to say
+        # Data movement between float operations stays float: integers would gain nothing there.
+        for op in self._moving_floats(able):
+            leave_float(op, MOVED)
+            del able[op]
+        return able
+
+    def _moving_floats(self, able: Iterable[Operation]) -> Iterable[Operation]:
+        """The data movement that no integer operation is beside.
+
+        An integer operation makes what the movement reads, or reads what the movement makes, directly or through other
+        data movement. A movement from what integer operations read, such as an input, to results of the network is
+        beside them too, unless float operations read what it moves: these get the input's own digits.
+        """
+        movements: dict[Operation, None] = {o: None for o in able if isinstance(o, MovementOp)}
+        self._leave_beside([o for o in able if o not in movements], movements)
+        given = set[Operation]()
+        for op in reversed(movements):
+            readers = [u.operation for v in op.results for u in v.uses]
+            if all(isinstance(o, func.ReturnOp | ObserveOp) or o in given for o in readers):
+                given.add(op)
+        read = {v for o in able if o not in movements for v in self._activations(o)}
+        self._leave_beside([o for o in movements if o in given and not read.isdisjoint(data_operands(o))], movements)
+        return movements
+
+    def _leave_beside(self, integers: list[Operation], movements: dict[Operation, None]) -> None:
+        """Takes some integer operations, and all movements beside them, out of `movements`."""
+        while integers:
+            op = integers.pop()
+            movements.pop(op, None)
+            makers = [v.owner for v in self._activations(op) if isinstance(v.owner, Operation)]
+            readers = [u.operation for v in op.results for u in v.uses]
+            integers += [o for o in (*makers, *readers) if o in movements]
+
+    def _why_float(self, op: Operation) -> Reason | None:
+        lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
+        return why_without_scales(op, self.recipes.why_float(op), lacking, halves=self.recipes.default.half is not None)
+
+    def _activations(self, op: Operation) -> Sequence[SSAValue]:
+        return [v for v in data_values(op) if not is_weight(v, op)]
+
+    # -- casts -------------------------------------------------------------------------------------------------
+
+    def _cast_activations(self, able: Iterable[Operation]) -> None:
+        able = set(able)
+        touched = {v for o in able for v in self._activations(o)}
+        first = self.block.first_op
+        assert first is not None
+        for value in [*self.block.args, *(r for o in list(self.block.ops) for r in o.results)]:
+            if value in touched:
+                where = InsertPoint.after(value.owner) if isinstance(value.owner, Operation) else None
+                self._cast(value, able, where or InsertPoint.before(first))
+
+    def _cast(self, value: SSAValue, able: set[Operation], where: InsertPoint) -> None:
+        """Makes readers of `value` read it through its quantized type.
+
+        If an integer operation computes the value, all its readers do; else only its integer readers.
+        """
+        element = self.groups.type_of(value)
+        assert element is not None
+        if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
+            self._cast_for_others(value, value, able, InsertPoint.after(value.owner))
+            return  # the value comes through that type already
+        if all(isinstance(u.operation, QuantizeCastOp) and u.operation.quantized_type == element for u in value.uses):
+            return  # all readers quantize the value so already
+        everyone = value.owner in able
+        readers = [u for u in value.uses if everyone or _reads_as_data(u.operation, u.index, able)]
+        # If the graph came with this cast, the cast is moved to where it precedes all readers.
+        own = next((u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)), None)
+        if own is not None and own.quantized_type == element:
+            where = InsertPoint.after(own) if where.insert_before is own else where
+            own.detach()
+            quantized = own
+        else:
+            quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
+        back = DequantizeCastOp(quantized.result, value.type)
+        Rewriter.insert_op([quantized, back], where)
+        made = value.owner.location if isinstance(value.owner, Operation) else tensor_location(tensor_name(value))
+        locate([quantized, back], made)
+        for use in readers:
+            if use.operation is not quantized:
+                use.operation.operands[use.index] = back.result
+            if isinstance(use.operation, FunctionOp) and use.operation not in able:
+                clamp_to_domain(use.operation)
+        self._cast_for_others(value, back.result, able, InsertPoint.after(back))
+
+    def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
+        """Makes integer readers with another schema, precision or scale read a value through their own type.
+
+        `seen` is the tensor that readers of `value` read. If an integer operation computes `value`, its quantized type
+        holds all its digits, and the readers cast `seen`. Else they cast `value`, so that it is rounded only once.
+        """
+        exact = seen if value.owner in able else value
+        views: dict[UniformType, SSAValue] = {}
+        for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
+            wanted = self._type_for(value, use.operation)
+            if wanted == self.groups.type_of(value):
+                continue
+            if wanted not in views:
+                quantized = QuantizeCastOp(exact, TensorType(wanted, shape_of(seen)))
+                back = DequantizeCastOp(quantized.result, seen.type)
+                Rewriter.insert_op([quantized, back], where)
+                views[wanted] = back.result
+            use.operation.operands[use.index] = views[wanted]
+
+    def _type_for(self, value: SSAValue, reader: Operation) -> UniformType:
+        """The type through which an operation reads a value.
+
+        An operation that keeps scales reads an operand of another format, or an operand it is not tied to, through the
+        type of its result. Others read the value's type, in their own format.
+        """
+        recipe = self.recipes.of(reader)
+        other_format = keeps_scale(reader) and recipe.format != self.recipes.of_value(value).format
+        own = other_format or self.groups.leaves_out(reader, value)
+        element = self.groups.type_of(reader.results[0]) if own else self.groups.type_of(value, recipe.format)
+        assert element is not None
+        return element
+
+    def _requantizes(self, op: WeightedOp) -> bool:
+        """Turns a float layer's stored weights into floats if the recipe cannot keep them; returns whether it did.
+
+        It cannot if a scale breaks the promise of powers of two, or if fewer bits are asked for.
+        """
+        back = op.w.owner
+        if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
+            return False
+        stored, kept, recipe = back.input.owner, element_of(back.input), self.recipes.of(op)
+        if not isinstance(stored, ConstantOp) or not isinstance(kept, UniformType):
+            return False
+        breaks = recipe.schema == "symmetric_with_power2_scale" and any(exponent_of(s) is None for s in kept.scales)
+        if not breaks and weight_bits(recipe.stored_weights) >= kept.storage_width:
+            return False
+        (real,) = back.evaluate(stored.value.array)
+        constant = ConstantOp(real, tensor_type(op.w), restated(stored))
+        constant.y.name_hint = op.w.name_hint
+        Rewriter.insert_op(constant, InsertPoint.before(op))
+        op.operands[1] = constant.y
+        for unused in (back, stored):
+            if not any(r.uses for r in unused.results):
+                Rewriter.erase_op(unused)
+        return True
+
+    def _cast_weights(self, op: WeightedOp) -> None:
+        """Casts the weights of one operation to a type of their own: the scale depends on the operation's bias too."""
+        assert isinstance(op.w.owner, ConstantOp)
+        weights = op.w.owner.value.array
+        recipe = self.recipes.of(op)
+        axis = op.CHANNEL_AXIS if recipe.per_channel else None
+        where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, recipe.narrow_weights
+        recipe.check_few_bits(where)
+        form = recipe.form
+        if form is not None and (recipe.group is None or why_no_groups(op, recipe.group) is None):
+            self._cast_levels(op, recipe, form)
+            return
+        searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
+        scales = choose_weight_quantization(
+            weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
+        )
+        scales = self._fine_without_weights(op, scales)
+        scales = [float(s) for s in self._room_for_shift(op, self._room_for_bias(op, scales))]
+        low, high = weight_range(precision, narrow=narrow)
+        storage = IntegerType(weight_bits(precision))  # signed, also beside unsigned activations
+        if axis is None:
+            element = UniformType.per_tensor(storage, scales[0], 0, low, high)
+        else:
+            element = UniformType.per_axis(storage, axis, scales, None, low, high)
+        quantized = QuantizeCastOp(op.w, TensorType(element, weights.shape))
+        back = DequantizeCastOp(quantized.result, op.w.type)
+        Rewriter.insert_op([quantized, back], InsertPoint.before(op))
+        op.operands[1] = back.result
+
+    def _cast_levels(self, op: WeightedOp, recipe: Recipe, form: type[Levels]) -> None:
+        """Casts weights to 8 bits, and rounds them to levels of a form, which are fitted to the layer.
+
+        The cast then reads the real values of these levels, and the constant keeps the float weights.
+        """
+        weights, constant = _finite_weights(op), op.w.owner
+        assert isinstance(constant, ConstantOp)
+        by_channel = np.moveaxis(weights, op.CHANNEL_AXIS, 0)
+        rows = by_channel.reshape(len(by_channel) if recipe.per_channel else 1, -1)
+        limits = weight_range(recipe.stored_weights, narrow=recipe.narrow_weights)
+        scales, levels_for = form.fitted(
+            rows,
+            weight_bits(recipe.stored_weights),
+            limits,
+            size=recipe.group or 0,
+            powers_of_two=recipe.schema == "symmetric_with_power2_scale",
+            # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
+            zero=isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0,
+        )
+        scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
+        levels = levels_for(scales)
+        low, high = levels.span(limits)
+        stored = levels.choices((low, high), rows.shape).nearest(rows / scales[:, None]).astype(np.int8)
+        held = np.ascontiguousarray(np.moveaxis(stored.reshape(by_channel.shape), 0, op.CHANNEL_AXIS))
+        if recipe.per_channel:
+            element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
+        else:
+            element = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
+        real = (held * element.parameters_along(held.ndim)[0]).astype(np.float32)
+        attributes = restated(constant) | UNROUNDED.entry(WeightsAttr(constant.value.array)) | stating(levels)
+        rounded = ConstantOp(real, tensor_type(op.w), attributes)
+        rounded.y.name_hint = op.w.name_hint
+        quantized = QuantizeCastOp(rounded.y, TensorType(element, weights.shape))
+        back = DequantizeCastOp(quantized.result, op.w.type)
+        Rewriter.insert_op([rounded, quantized, back], InsertPoint.before(op))
+        op.operands[1] = back.result
+        if not constant.y.uses:
+            Rewriter.erase_op(constant)
+
+    def _fine_without_weights(self, op: WeightedOp, scales: Array) -> Array:
+        """Narrows the scale of weights that are all 0 where it would round the bias, the whole result, coarsely."""
+        recipe = self.recipes.of(op)
+        data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
+        assert isinstance(op.w.owner, ConstantOp)
+        weights = op.w.owner.value.array
+        others = tuple(i for i in range(weights.ndim) if len(scales) == 1 or i != op.CHANNEL_AXIS)
+        if recipe.glow_exact or op.b is None or data is None or result is None or weights.any(axis=others).all():
+            return scales
+        finest = max(FINE * result.scale / data.scale, SMALLEST_SCALE)
+        if recipe.schema == "symmetric_with_power2_scale":
+            finest = power_of_two_above(finest / 2)
+        finest = float(np.float32(finest))
+        return np.where(weights.any(axis=others), scales, np.minimum(scales, finest))
+
+    def _room_for_bias(self, op: WeightedOp, scales: Array) -> Array:
+        """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w."""
+        recipe = self.recipes.of(op)
+        data = self.groups.type_of(op.x, recipe.format)
+        if op.b is None or not is_float(op.b) or data is None:
+            return scales
+        numbers = op.bias_numbers()
+        assert numbers is not None
+        width = recipe.added_bias(data.storage_width, self.target.sum_bits)
+        limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))
+        result = self.groups.type_of(op.y, recipe.format)
+        if self.target.moves_bias and recipe.bias in STORAGE_RANGES and result is not None:
+            # The bias is shifted left, but its step stays at most a step of the result in the widest channel.
+            steps = float(np.max(scales)) * data.scale / result.scale
+            limit = min(limit, STORAGE_RANGES[recipe.bias][1] * max(1.0, 2.0 ** -math.ceil(math.log2(steps))))
+        least = np.abs(numbers) / (data.scale * limit)
+        if len(scales) == 1:
+            least = least.max(keepdims=True, initial=0.0)
+        return self._widened(op, scales, least)
+
+    def _room_for_shift(self, op: WeightedOp, scales: Array) -> Array:
+        """Widens a channel's weight scale where its factor to the result's scale would be too small for the target.
+
+        A factor of 0 would lose the channel's bias. Under the smallest factor, rounding the weights of such a channel
+        costs far less than a step of the result, as their sums are tiny beside that step. Where the target applies no
+        such factors, scales stay as they are: its host computes the operation.
+        """
+        recipe = self.recipes.of(op)
+        data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
+        if data is None or result is None:
+            return scales
+        own = 0.0 if self.target.factors is None else self.target.factors.least
+        least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR)
+        return self._widened(op, scales, np.full(len(scales), least * result.scale / data.scale))
+
+    def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:
+        """Weight scales of at least `least`; the operation's WIDENED attribute notes the channels that became wider."""
+        # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.
+        least = np.nan_to_num(least * (1 + 2**-20), nan=0.0, posinf=0.0)
+        wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
+        if self.recipes.of(op).schema == "symmetric_with_power2_scale":
+            wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
+        if (widened := np.flatnonzero(wider > scales)).size:
+            WIDENED.put(op, sorted({*(WIDENED.of(op) or ()), *widened.tolist()}))
+        return np.maximum(scales, wider)
+
+
+def _finite_weights(op: WeightedOp) -> Array:
+    """The constant weights of an operation.
+
+    Raises:
+        QuantizationError: Some are no finite numbers.
+    """
+    assert isinstance(op.w.owner, ConstantOp)
+    weights = op.w.owner.value.array
+    if not np.isfinite(weights).all():
+        raise QuantizationError("weights must be finite numbers", where=f"weights {called(op.w)}")
+    return weights
+
+
+def _reads_as_data(op: Operation, index: int, able: set[Operation]) -> bool:
+    """Whether an operation will be integer and reads its operand `index` as an activation."""
+    return op in able and op.operands[index] in data_operands(op) and not is_weight(op.operands[index], op)
