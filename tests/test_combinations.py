@@ -26,9 +26,9 @@ def test_names_of_one_list_are_given_together(low: int, high: int, name: str, re
 
 def test_the_long_forms_run() -> None:
     """Each test with two forms is part of `make conformance`."""
-    (recipe,) = re.findall(r"^conformance:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    assert '-m "crossed and not models" tests' in recipe
-    paths = [word for word in recipe.split() if word.startswith("tests/")]
+    (op_config,) = re.findall(r"^conformance:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert '-m "crossed and not models" tests' in op_config
+    paths = [word for word in op_config.split() if word.startswith("tests/")]
     assert all((ROOT / path).exists() for path in paths)
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
         name = file.relative_to(ROOT).as_posix()

@@ -58,7 +58,7 @@ SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_po
 STORAGE = {"int8": ("int8", "same"), "16x8": ("int16", "int8"), "int16": ("int16", "same")}
 CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
 
-RECIPES = {
+CONFIGS = {
     "default": Options(),
     "symmetric": Options("symmetric"),
     "powers of two": Options("symmetric_with_power2_scale"),
@@ -204,10 +204,10 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def recipes_table(found: Mapping[Row, Figures]) -> str:
+def configs_table(found: Mapping[Row, Figures]) -> str:
     """The guide's, and the page's first."""
-    lines = ([name, *(str(found[name, o]) for o in RECIPES.values())] for name in CLASSIFIERS)
-    return table(["network", *RECIPES], lines)
+    lines = ([name, *(str(found[name, o]) for o in CONFIGS.values())] for name in CLASSIFIERS)
+    return table(["network", *CONFIGS], lines)
 
 
 def options_table(name: str, found: Mapping[Row, Figures]) -> str:
@@ -226,7 +226,7 @@ def page(found: Mapping[Row, Figures]) -> str:
     samples = table(["network", "profiled", "scored"],
                     ([n, str(NETWORKS[n].profiled), str(NETWORKS[n].all_scored)] for n in CLASSIFIERS))  # fmt: skip
     tables = [options_table(name, found) for name in CLASSIFIERS]
-    return "\n".join([f"{HEADER}{samples}", "## Recipes\n", recipes_table(found), OPTIONS, *tables])
+    return "\n".join([f"{HEADER}{samples}", "## Configurations\n", configs_table(found), OPTIONS, *tables])
 
 
 def read_page(text: str) -> dict[Row, Figures]:
@@ -243,11 +243,11 @@ def read_page(text: str) -> dict[Row, Figures]:
     return {row: Figures.of(said[row]) for row in MEASURED}
 
 
-def with_table(guide: str, recipes: str) -> str:
-    """The guide with another table of recipes."""
+def with_table(guide: str, configs: str) -> str:
+    """The guide with another table of configs."""
     start = guide.index("| network | default")
     end = guide.index("\n\n", start) + 1
-    return guide[:start] + recipes + guide[end:]
+    return guide[:start] + configs + guide[end:]
 
 
 def is_fresh() -> bool:
@@ -256,7 +256,7 @@ def is_fresh() -> bool:
         found = read_page(text := PAGE.read_text("utf-8"))
     except (OSError, ValueError):
         return False
-    return text == page(found) and recipes_table(found) in GUIDE.read_text("utf-8")
+    return text == page(found) and configs_table(found) in GUIDE.read_text("utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -282,7 +282,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write("\n".join(["", *(options_table(name, found) for name in names)]))
         return 0
     write_whole(PAGE, page(found).encode())
-    write_whole(GUIDE, with_table(GUIDE.read_text("utf-8"), recipes_table(found)).encode())
+    write_whole(GUIDE, with_table(GUIDE.read_text("utf-8"), configs_table(found)).encode())
     return 0
 
 

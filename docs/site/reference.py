@@ -42,7 +42,7 @@ API = {
 """Heading of the API page → the public names below it, or paths of classes that public functions return."""
 
 MEMBERS = {
-    "QuantConfig": ["recipe", "options"],
+    "QuantConfig": ["op_config", "options"],
     "Policy": ["of", "load", "with_rules", "with_default"],
     "Rule": ["selectors", "as_dict"],
     "Device": ["with_"],

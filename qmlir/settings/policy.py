@@ -11,7 +11,7 @@
     options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (fields.py)
 
 A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
-Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
+Settings are the fields of a `OpConfig` (the quantization options of one operation), spelled with `-` or `_`.
 apply_policy.py, which knows the network, finds the operations that a rule matches.
 """
 
@@ -30,7 +30,7 @@ from qmlir.plugins import admits, choices
 from qmlir.running.files import path_of
 from qmlir.running.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 from qmlir.settings.fields import RUN_OPTIONS, fits, need
-from qmlir.settings.quant_config import TENSOR_SETTINGS, PlainSettings, Recipe
+from qmlir.settings.quant_config import TENSOR_SETTINGS, OpConfig, PlainSettings
 
 REMEDY = "see docs/quantization.md for what a policy may say"
 
@@ -68,7 +68,7 @@ class Rule:
     kind      kind of operation, such as `conv2d`, or a glob of kinds
     between   two tensors: selects the operations that compute the second from the first
     layer     `first` or `last` operation with weights
-    settings  fields of a `Recipe`
+    settings  fields of a `OpConfig`
     place     name of the rule in errors: `net.yaml:3:5`
 
     >>> print(Rule({"precision": "int16"}, name="conv1"))
@@ -298,10 +298,10 @@ def _check_selector(key: str, value: Any, index: int) -> None:
 
 
 def _checked(settings: PlainSettings, place: str, *keys: Key) -> dict[str, Any]:
-    """Returns settings with the names of `Recipe`'s fields, for names spelled with `-` or `_`.
+    """Returns settings with the names of `OpConfig`'s fields, for names spelled with `-` or `_`.
 
     Raises:
-        PolicyError: A recipe has no such field, or the field cannot have the value.
+        PolicyError: A config has no such field, or the field cannot have the value.
     """
     try:
         return _settings_of({name: value for name, value in settings.items() if value is not None}, *keys)
@@ -311,7 +311,7 @@ def _checked(settings: PlainSettings, place: str, *keys: Key) -> dict[str, Any]:
 
 
 def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
-    hints = option_types(Recipe)
+    hints = option_types(OpConfig)
     found: dict[str, Any] = {}
     for key, value in data.items():
         name = str(key).replace("-", "_")
@@ -363,7 +363,7 @@ def _parameters_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float
 
 
 def _names() -> list[str]:
-    return [f.name.replace("_", "-") for f in fields(Recipe)]
+    return [f.name.replace("_", "-") for f in fields(OpConfig)]
 
 
 def _near(value: object, known: Sequence[str]) -> str | None:

@@ -1,7 +1,7 @@
 """The options of the quantizer, declared once: pass options, flags, keys of a policy and Python's arguments follow.
 
-A `QuantConfig` holds the options in effect for a network. A `Recipe` is the config of one operation or tensor: the
-network's, changed by what the policy says about the operation. The recipe's settings stand on the operation, or on the
+A `QuantConfig` holds the options in effect for a network. A `OpConfig` is the config of one operation or tensor: the
+network's, changed by what the policy says about the operation. The config's settings stand on the operation, or on the
 observer of the tensor, as the attribute `qmlir.policy`; settings that are not there stay as the network's config says:
 
     nn.conv2d … {qmlir.policy = {precision = "int16", weight_precision = "int8"}}
@@ -78,7 +78,7 @@ TENSOR_SETTINGS = ("range", "parameters")
 """Settings of a tensor, which is an operation's result or an input of the network."""
 
 PlainSettings: TypeAlias = Mapping[str, Any]
-"""Some of a recipe's fields by name, as plain values."""
+"""Some of a config's fields by name, as plain values."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class QuantConfig:
     )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
-    def recipe(self) -> "Recipe":
-        """Returns the recipe of operations that no rule of a policy matches."""
-        return Recipe(**self.options())
+    def op_config(self) -> "OpConfig":
+        """Returns the config of operations that no rule of a policy matches."""
+        return OpConfig(**self.options())
 
     def options(self) -> dict[str, Any]:
         """Returns the options by name; fields that subclasses add are left out."""
@@ -156,7 +156,7 @@ class QuantOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Recipe(QuantConfig):
+class OpConfig(QuantConfig):
     """The options in effect for one operation or tensor: those of the network, and those that only a rule can give.
 
     keep_float        whether the operation stays float
@@ -183,8 +183,8 @@ class Recipe(QuantConfig):
         """The schema and precision, which values of one quantized type share."""
         return self.schema, self.integers
 
-    def in_format(self, format: Format) -> "Recipe":
-        """Returns the recipe with another schema and precision."""
+    def in_format(self, format: Format) -> "OpConfig":
+        """Returns the config with another schema and precision."""
         return replace(self, schema=format[0], precision=format[1])
 
     @property
@@ -262,11 +262,11 @@ class Recipe(QuantConfig):
             return int(self.bias.removeprefix("int"))
         return 64 if data_bits > 8 and sum_bits > 32 else 32
 
-    def with_settings(self, settings: PlainSettings) -> "Recipe":
-        """Returns the recipe with some fields changed.
+    def with_settings(self, settings: PlainSettings) -> "OpConfig":
+        """Returns the config with some fields changed.
 
         Raises:
-            OptionError: A recipe has no such field.
+            OptionError: A config has no such field.
         """
         names = [f.name for f in fields(self)]
         for name in settings:
@@ -275,8 +275,8 @@ class Recipe(QuantConfig):
         return replace(self, **settings)
 
 
-def recipe_of(op: Operation, default: Recipe) -> Recipe:
-    """Returns the recipe of an operation: the default, changed by the fields that the operation carries."""
+def op_config_of(op: Operation, default: OpConfig) -> OpConfig:
+    """Returns the config of an operation: the default, changed by the fields that the operation carries."""
     policy = POLICY.of(op)
     return default if policy is None else default.with_settings(settings_of(policy))
 
@@ -293,7 +293,7 @@ def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
 
 
 def policy_attribute(settings: PlainSettings) -> DictionaryAttr:
-    """Returns the `qmlir.policy` attribute that holds some of a recipe's fields."""
+    """Returns the `qmlir.policy` attribute that holds some of a config's fields."""
     return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
 
 

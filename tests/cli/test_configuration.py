@@ -36,13 +36,13 @@ def written(folder: Path) -> dict[str, bytes]:
 
 def test_a_file_holds_what_the_command_line_holds() -> None:
     parser = command_parsers()["quantize"]
-    recipe = {field.replace("_", "-") for field in QuantConfig().options()}
-    switches = {f"no-{name}" for name in (*recipe, "layer-errors")} | {"per-tensor"}
-    assert {*RUN_OPTIONS} == {*parser.long_flags()} - OF_ONE_RUN - recipe - switches
+    op_config = {field.replace("_", "-") for field in QuantConfig().options()}
+    switches = {f"no-{name}" for name in (*op_config, "layer-errors")} | {"per-tensor"}
+    assert {*RUN_OPTIONS} == {*parser.long_flags()} - OF_ONE_RUN - op_config - switches
 
 
 CASES = {
-    "recipe": "--data {d}/data.npz --samples 4 --schema symmetric --per-tensor -o {o}/q.mlir",
+    "op_config": "--data {d}/data.npz --samples 4 --schema symmetric --per-tensor -o {o}/q.mlir",
     "rules": "--profile {d}/p.yaml --rule=name=dense1_keep-float=true --calibration percentile -o {o}/q.mlir",
     "profile": "--profile {d}/p.yaml --test-data {d}/tests.npz --partial-profile -o {o}/q.mlir",
     "raw": "--data {d}/raw --dtype float32 --numerics onnxruntime --fold-budget 1000 -o {o}/q.mlir",

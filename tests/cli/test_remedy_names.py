@@ -24,7 +24,7 @@ from qmlir.plugins import is_numbered
 from qmlir.policies.ledger import KINDS, REMEDIES
 from qmlir.policies.runtimes import Runtime
 from qmlir.samples.pictures import Preprocessing
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from tests.remedies.texts import remedies
 
 
@@ -49,7 +49,7 @@ def settings() -> dict[str, Any]:
     """Keys that are written `key=value` → the types of their values."""
     passes: Any = pass_class("quantize")
     load = {name: str for name in inspect.signature(qmlir.load).parameters} | {"numerics": Runtime}
-    hints = (get_type_hints(each, include_extras=True) for each in (Preprocessing, passes, Recipe))
+    hints = (get_type_hints(each, include_extras=True) for each in (Preprocessing, passes, OpConfig))
     return load | dict(chain.from_iterable(each.items() for each in hints))
 
 

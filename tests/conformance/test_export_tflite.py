@@ -102,7 +102,7 @@ def prepared(request: pytest.FixtureRequest, shared: Shared) -> Prepared:
     return Prepared(request.param, module, qmlir.profile(module, samples[:PROFILED]), scored)
 
 
-RECIPES: dict[str, dict[str, Any]] = {
+OP_CONFIGS: dict[str, dict[str, Any]] = {
     "asymmetric": {},
     "symmetric": {"schema": "symmetric"},
     "unsigned": {"precision": "uint8"},
@@ -112,15 +112,15 @@ RECIPES: dict[str, dict[str, Any]] = {
 """Name → options of `quantize`."""
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_our_own_integers(prepared: Prepared, recipe: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("op_config", OP_CONFIGS)
+def test_our_own_integers(prepared: Prepared, op_config: str, tmp_path: Path) -> None:
     """A float network, profiled and quantized by us."""
-    quantized = qmlir.quantize(prepared.module, prepared.profile, fail_on_float=True, **RECIPES[recipe])
+    quantized = qmlir.quantize(prepared.module, prepared.profile, fail_on_float=True, **OP_CONFIGS[op_config])
     theirs = exported(quantized, tmp_path)
     follow(quantized, "litert-reference")
     ours = qmlir.compile(quantized)
     found = differing(ours.run, theirs, prepared.samples)
-    say(f"{prepared.name:34s} {recipe}: {found} of {len(prepared.samples)} inputs differ")
+    say(f"{prepared.name:34s} {op_config}: {found} of {len(prepared.samples)} inputs differ")
     assert found == 0
     x = prepared.samples[0]
     assert np.array_equal(qmlir.reference(quantized).run(x)[0], ours.run(x)[0])

@@ -30,7 +30,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from docs.measurements.accelerators import PRECISIONS, SMALL, prepare
-from docs.measurements.accuracy import RECIPES, shared_file
+from docs.measurements.accuracy import CONFIGS, shared_file
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.main import main as command
 from qmlir.compiler import EXPORT_FORMATS, main_function, to_integers
@@ -42,7 +42,7 @@ from qmlir.ir.weights import WeightsMode
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, logits, split
 
 Row = tuple[str, str, str]
-"""Kind of the row (`recipe`, `levels`, `file`, `device` or `command`), the network, and the recipe, the form of
+"""Kind of the row (`config`, `levels`, `file`, `device` or `command`), the network, and the config, the form of
 weights, the numerics, the device or the name of the command's row."""
 
 Digests = dict[str, str]
@@ -90,12 +90,12 @@ def model_files() -> list[str]:
 
 def rows() -> list[Row]:
     """All rows, the slowest kind first."""
-    recipes = [("recipe", network, recipe) for network in NETWORKS for recipe in RECIPES]
+    configs = [("config", network, config) for network in NETWORKS for config in CONFIGS]
     files = [("file", file, numerics) for file in model_files() for numerics in NUMERICS]
     devices = [("device", network, device) for network in SMALL for device in shipped_devices()]
     levels = [("levels", network, form) for network in SMALL[:4] for form in LEVELS]
     commands = [("command", network, name) for network in COMMANDED for name in COMMANDS]
-    return [*recipes, *files, *devices, *levels, *commands]
+    return [*configs, *files, *devices, *levels, *commands]
 
 
 def digest(content: bytes | str) -> str:
@@ -157,8 +157,8 @@ def products(module: ModuleOp) -> Digests:
     }
 
 
-def of_recipe(name: str, recipe: str) -> Digests:
-    """A float network, profiled and quantized by a recipe; the classifiers with data."""
+def of_config(name: str, config: str) -> Digests:
+    """A float network, profiled and quantized by a config; the classifiers with data."""
     network = NETWORKS[name]
     module, data = logits(qmlir.load(shared_file(network.file))), split(network, shared_file)
     profile = qmlir.profile(module, data.profile)
@@ -166,7 +166,7 @@ def of_recipe(name: str, recipe: str) -> Digests:
         profile.save(file := Path(folder) / "profile.yaml")
         saved = digest(file.read_bytes())
     samples = data.profile if name in CLASSIFIERS else None
-    arguments = RECIPES[recipe].arguments()
+    arguments = CONFIGS[config].arguments()
     return {"profile": saved, **products(qmlir.quantize(module, profile, data=samples, **arguments))}
 
 
@@ -225,7 +225,7 @@ def of_command(name: str, row: str) -> Digests:
     return found
 
 
-MAKERS = {"recipe": of_recipe, "file": of_file, "device": of_device, "levels": of_levels, "command": of_command}
+MAKERS = {"config": of_config, "file": of_file, "device": of_device, "levels": of_levels, "command": of_command}
 
 
 def _measured(row: Row) -> tuple[Row, Digests]:

@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import qmlir
-from docs.measurements.accuracy import RECIPES, Options
+from docs.measurements.accuracy import CONFIGS, Options
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import main_function
 from tests.conftest import crossed
@@ -96,7 +96,7 @@ def test_float_agrees_with_onnxruntime(prepared: Prepared) -> None:
 
 @dataclass(frozen=True)
 class Least:
-    """What a recipe must reach on a network, over all scored samples.
+    """What a config must reach on a network, over all scored samples.
 
     decibels   of offset-free SQNR
     agreement  with float's arg-max, in percent
@@ -146,17 +146,17 @@ REACHED: dict[str, dict[str, Least]] = {
     },
     "unsigned": {},
 }
-"""Recipe → network → what is reached."""
+"""Config → network → what is reached."""
 
-TESTED = {**RECIPES, "unsigned": Options("symmetric_with_uint8")}
+TESTED = {**CONFIGS, "unsigned": Options("symmetric_with_uint8")}
 
 
-@crossed({"prepared": NETWORKS, "recipe": TESTED}, turns=2, indirect=["prepared"])
-def test_integers(prepared: Prepared, recipe: str) -> None:
-    """The CPU's bits are the reference's, no float is left, and what a recipe reaches it reaches."""
+@crossed({"prepared": NETWORKS, "config": TESTED}, turns=2, indirect=["prepared"])
+def test_integers(prepared: Prepared, config: str) -> None:
+    """The CPU's bits are the reference's, no float is left, and what a config reaches it reaches."""
     samples, labels = prepared.data.score, prepared.data.labels
     quantized = qmlir.quantize(
-        prepared.module, prepared.profile, data=prepared.data.profile, **TESTED[recipe].arguments()
+        prepared.module, prepared.profile, data=prepared.data.profile, **TESTED[config].arguments()
     )
     executable, reference = qmlir.compile(quantized), qmlir.reference(quantized)
     outputs = [executable.run(x) for x in samples]
@@ -169,11 +169,11 @@ def test_integers(prepared: Prepared, recipe: str) -> None:
         text += f", {score(labels, truth, got)}"
         if (labelled := prepared.data.labelled) < len(labels):
             text += f"; of those with a label SQNR {sqnr(truth[:labelled], got[:labelled]):.1f} dB"
-    _show(f"{prepared.network.name:17s} {recipe:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
+    _show(f"{prepared.network.name:17s} {config:28s} {text}; CPU unlike reference: {unequal} of {len(outputs)}")
     assert unequal == 0
     _check_floats(prepared, quantized, executable.llvm_ir)
     if labels is not None:
-        _check_reached(REACHED[recipe].get(prepared.network.name, Least()), labels, truth, got)
+        _check_reached(REACHED[config].get(prepared.network.name, Least()), labels, truth, got)
 
 
 def _check_reached(least: Least, labels: Any, truth: Any, got: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docs.measurements import accuracy
-from docs.measurements.accuracy import ALL, MEASURED, RECIPES, Figures, Options, Row
+from docs.measurements.accuracy import ALL, CONFIGS, MEASURED, Figures, Options, Row
 from qmlir.numerics.schemas import QuantizationError
 from tests.models.networks import NETWORKS
 
@@ -20,7 +20,7 @@ MADE_UP = {row: Figures(i / 10, 50 + i / 100, i / 100 - 2) for i, row in enumera
 DECIBELS, PERCENT = 0.5, 1.0
 """How far another machine's floats may bring a row from the page."""
 
-AGAIN = [("kws", options) for options in RECIPES.values()] + [
+AGAIN = [("kws", options) for options in CONFIGS.values()] + [
     ("mnist-8", Options("symmetric_with_uint8", calibration="percentile")),
     ("mnist-8", Options("symmetric_with_power2_scale", per_channel=False, calibration="kl")),
     ("mnist-8", Options(precision="int16", weight_precision="int8", calibration="aciq")),
@@ -30,7 +30,7 @@ AGAIN = [("kws", options) for options in RECIPES.values()] + [
 
 def test_all_combinations_have_a_row() -> None:
     assert len(set(ALL)) == len(ALL) == 6 * 4 * 3 * 2 * 8
-    assert {(n, o) for n, _ in ALL for o in RECIPES.values()} <= set(MEASURED)
+    assert {(n, o) for n, _ in ALL for o in CONFIGS.values()} <= set(MEASURED)
 
 
 def test_a_page_reads_as_it_was_written() -> None:
@@ -50,7 +50,7 @@ def test_a_page_without_a_row_is_none(missing: str) -> None:
 
 
 def test_readme_gets_the_table() -> None:
-    old, new = (accuracy.recipes_table({**MADE_UP, ("kws", Options()): Figures(*f)}) for f in ((1, 2, 3), (4, 5, 6)))
+    old, new = (accuracy.configs_table({**MADE_UP, ("kws", Options()): Figures(*f)}) for f in ((1, 2, 3), (4, 5, 6)))
     readme = f"before\n\n{old}\nafter\n"
     assert accuracy.with_table(readme, new) == f"before\n\n{new}\nafter\n"
 
@@ -75,7 +75,7 @@ import sys
 from qmlir.ir.weights import WeightsMode, module_text
 from docs.measurements import accuracy
 network = accuracy.prepared("kws", accuracy.shared_file)
-quantized = accuracy.quantized(network, accuracy.RECIPES["powers of two"])
+quantized = accuracy.quantized(network, accuracy.CONFIGS["powers of two"])
 sys.stdout.write(module_text(quantized, WeightsMode.INLINE))
 """
 

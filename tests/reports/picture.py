@@ -27,9 +27,9 @@ def report() -> Report:
     network = qmlir.load(folder / "digits.onnx")
     calibration = [image[None] for image in data["calibration_images"]]
     profile = qmlir.profile(network, calibration)
-    recipes = [qmlir.quantize(network, profile, target=DEVICE, per_channel=each) for each in (True, False)]
+    op_configs = [qmlir.quantize(network, profile, target=DEVICE, per_channel=each) for each in (True, False)]
     return qmlir.report(
-        network, *recipes, data=[image[None] for image in data["test_images"]], labels=data["test_labels"],
+        network, *op_configs, data=[image[None] for image in data["test_images"]], labels=data["test_labels"],
         profile=profile, target=DEVICE, names=["float", "int8 per channel", "int8 per tensor"], title="digits.onnx",
     )  # fmt: skip
 

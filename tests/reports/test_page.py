@@ -29,12 +29,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
 
 @pytest.fixture(scope="module")
 def made(small: Small) -> Report:
-    """Two recipes, of which the second is worse; all that a report can show."""
+    """Two configs, of which the second is worse; all that a report can show."""
     network, samples = qmlir.load(small.onnx), list(small.samples[:, None])
-    recipes = [qmlir.quantize(network, data=samples, per_channel=each, target=DEVICE) for each in (True, False)]
+    op_configs = [qmlir.quantize(network, data=samples, per_channel=each, target=DEVICE) for each in (True, False)]
     names = ["float", "<b>per channel</b>", "per tensor"]
     return qmlir.report(
-        network, *recipes, data=samples, labels=[0, 1, 2, 0, 1, 2], target=DEVICE, seconds=0.01, names=names
+        network, *op_configs, data=samples, labels=[0, 1, 2, 0, 1, 2], target=DEVICE, seconds=0.01, names=names
     )
 
 
@@ -229,7 +229,7 @@ def test_resnet50(browser: Browser, tmp_path: Path) -> None:
     found.save(tmp_path / "report.html")
     size, ready = (tmp_path / "report.html").stat().st_size, browser.open(tmp_path / "report.html")
     layers = len(found.facts.networks[1].layers)
-    sys.stdout.write(f"\nreport of {layers} layers, two recipes: {size / 1e6:.2f} MB, opens in {ready / 1000:.2f} s\n")
+    sys.stdout.write(f"\nreport of {layers} layers, two configs: {size / 1e6:.2f} MB, opens in {ready / 1000:.2f} s\n")
     assert layers > 70
     assert size <= MOST_BYTES
     assert browser.complaints() == []

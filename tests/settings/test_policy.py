@@ -7,7 +7,7 @@ import pytest
 
 from qmlir.errors import FileError
 from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 
 TEXT = """
 default: {schema: symmetric, weight-precision: int6}
@@ -52,7 +52,7 @@ def test_a_file_data_objects_and_words_say_the_same(tmp_path: Path) -> None:
     assert said(policy.rules) == said(RULES)
     assert said(map(rule_of, WORDS)) == said(RULES)
     assert [r.place for r in policy.rules][:2] == [f"{tmp_path / 'net.yaml'}:{line}:5" for line in (4, 5)]
-    assert [Recipe().with_settings(r.settings) for r in policy.rules]
+    assert [OpConfig().with_settings(r.settings) for r in policy.rules]
     again = Policy.of(Policy(policy.default, RULES).as_dict())
     assert (again.default, said(again.rules)) == (policy.default, said(RULES))
     assert said(loaded(policy.text(), tmp_path).rules) == said(RULES)

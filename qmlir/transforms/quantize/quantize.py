@@ -26,7 +26,7 @@ from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.settings.policy import Policy
-from qmlir.settings.quant_config import ON_DATA, QuantConfig, Recipe, config_of, write_config
+from qmlir.settings.quant_config import ON_DATA, OpConfig, QuantConfig, config_of, write_config
 from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
 from qmlir.transforms.quantize.apply.fold_qdq import fold_qdq, is_as_imported
@@ -76,10 +76,13 @@ class QuantizePass(QuantConfig, PassPipeline):
             stated = config_of(module)
             config, data = resolve(policy, given, base=stated).config(), self.data or stated.data
             write_config(module, config, data)
-            config.recipe().check(self.name)
-            recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
-            _check_rounding(recipes, sampled=bool(data) or data in ctx.samples)
-            if config.recipe().half is not None and lacks_ranges(module):
+            config.op_config().check(self.name)
+            op_configs = [
+                config.op_config(),
+                *(config.op_config().with_settings(rule.settings) for rule in policy.rules),
+            ]
+            _check_rounding(op_configs, sampled=bool(data) or data in ctx.samples)
+            if config.op_config().half is not None and lacks_ranges(module):
                 yield configured_pass("simplify", {})  # as a network is before its ranges are learned
             for name in pipeline(self.name):
                 if self._is_due(pass_class(name), ctx, module):
@@ -94,24 +97,26 @@ class QuantizePass(QuantConfig, PassPipeline):
         if issubclass(step, SampledPass):
             return bool(config.data) or config.data in ctx.samples
         due = {"apply-profile": bool(self.profile), "fail-on-float": self.fail_on_float}
-        due["require-ranges"] = config.recipe().half is None  # floats of 16 bits need none
+        due["require-ranges"] = config.op_config().half is None  # floats of 16 bits need none
         return is_as_imported(module) if step.name == "gather-casts" else due.get(step.name, True)
 
 
-def _check_rounding(recipes: Iterable[Recipe], *, sampled: bool) -> None:
+def _check_rounding(op_configs: Iterable[OpConfig], *, sampled: bool) -> None:
     """Refuses a rounding method that needs data, such as GPTQ's or a plugin's, where it would not be asked.
 
     Raises:
         OptionError: There are no samples, or the integers are to be Glow's.
     """
-    for recipe in recipes:
-        if rounding_called(recipe.rounding) is None and recipe.rounding not in ON_DATA:
+    for op_config in op_configs:
+        if rounding_called(op_config.rounding) is None and op_config.rounding not in ON_DATA:
             continue
         if not sampled:
             remedy = "give samples with --data (in Python data=), or leave the option out"
-            raise OptionError(f"rounding {recipe.rounding}", "needs samples", got="none", remedy=remedy)
-        if recipe.glow_exact:
-            raise OptionError(f"rounding {recipe.rounding}", "cannot give Glow's numbers", remedy="drop --glow-exact")
+            raise OptionError(f"rounding {op_config.rounding}", "needs samples", got="none", remedy=remedy)
+        if op_config.glow_exact:
+            raise OptionError(
+                f"rounding {op_config.rounding}", "cannot give Glow's numbers", remedy="drop --glow-exact"
+            )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ A reason is a code of the ledger (`policies.ledger.KINDS`, which has the remedy 
 the operation. The passes ask in this order, and the first reason counts:
 
 1. `apply-policy` has written what the policy keeps float (`blocked`).
-2. `choose-scales` asks `why_without_scales`, before it chooses scales: tensors without elements; what the recipe, the
+2. `choose-scales` asks `why_without_scales`, before it chooses scales: tensors without elements; what the config, the
    target and the operands allow (`why_float`); tensors without ranges. Then it leaves data movement between float
    operations (`MOVED`).
 3. `quantize-ops` asks `why_without_casts` about an operation without casts around it, and leaves one whose result is
@@ -40,7 +40,7 @@ from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.levels import Blocks
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.ledger import decide
-from qmlir.settings.quant_config import Recipe, recipe_of, settings_of
+from qmlir.settings.quant_config import OpConfig, op_config_of, settings_of
 from qmlir.transforms.quantize.ranges.scale_group import storage_type
 
 WIDEST = 16
@@ -121,7 +121,7 @@ def no_long_sums(target: Target) -> Reason:
 
 def blocked(op: Operation) -> Reason | None:
     """The reason if the policy keeps an operation float, or its weights have a scale for each block; None otherwise."""
-    if recipe_of(op, Recipe()).keep_float:
+    if op_config_of(op, OpConfig()).keep_float:
         return KEPT_FLOAT
     sources = [source_of(v).owner for v in op.operands]
     stated = (levels_of(o) for o in sources if isinstance(o, ConstantOp))
@@ -170,37 +170,37 @@ def names_format(carrier: Operation) -> bool:
     return policy is not None and not {"schema", "precision"}.isdisjoint(settings_of(policy))
 
 
-def why_lacking(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
-    """Why a target does not compute an operation on integers of a recipe's precision; None if it does."""
-    refusal = target.refusal(op, computed_storage(storage_type(recipe.integers)))
+def why_lacking(op: Operation, op_config: OpConfig, target: Target) -> Reason | None:
+    """Why a target does not compute an operation on integers of a config's precision; None if it does."""
+    refusal = target.refusal(op, computed_storage(storage_type(op_config.integers)))
     return None if refusal is None else Reason(*refusal)
 
 
-def _power(op: Operation, recipe: Recipe) -> int:
+def _power(op: Operation, op_config: OpConfig) -> int:
     """The exponent in an operation's `qmlir.power` attribute; 1 without the attribute, and under `glow_exact`."""
-    return 1 if recipe.glow_exact else POWER.of(op) or 1
+    return 1 if op_config.glow_exact else POWER.of(op) or 1
 
 
-def digits(op: Operation, recipe: Recipe) -> int:
-    """The bits of the powers that an operation reads or makes of integers of a recipe; 0 of any other operation."""
-    exponent = _power(op, recipe)
-    return exponent * weight_bits(recipe.integers) if exponent > 1 and recipe.half is None else 0
+def digits(op: Operation, op_config: OpConfig) -> int:
+    """The bits of the powers that an operation reads or makes of integers of a config; 0 of any other operation."""
+    exponent = _power(op, op_config)
+    return exponent * weight_bits(op_config.integers) if exponent > 1 and op_config.half is None else 0
 
 
-def why_float(op: Operation, recipe: Recipe, own: Recipe, target: Target) -> Reason | None:
+def why_float(op: Operation, op_config: OpConfig, own: OpConfig, target: Target) -> Reason | None:
     """Why an operation stays float even if all ranges are known; None if it may become integer.
 
     Args:
         op: The operation.
-        recipe: Its recipe, which may follow its neighbours.
-        own: Its recipe apart from its neighbours.
+        op_config: Its config, which may follow its neighbours.
+        own: Its config apart from its neighbours.
         target: The target that the network is compiled for.
     """
     if digits(op, own) > WIDEST and not names_format(op):
         return HIGH_POWERS
-    if recipe.half is not None and not isinstance(op, MovementOp):
-        return HALVED[recipe.half] if computes_in_halves(op) else KEPT_FLOAT
-    if (reason := why_lacking(op, recipe, target)) is not None:
+    if op_config.half is not None and not isinstance(op, MovementOp):
+        return HALVED[op_config.half] if computes_in_halves(op) else KEPT_FLOAT
+    if (reason := why_lacking(op, op_config, target)) is not None:
         return reason
     if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
         return COMPUTED_WEIGHTS

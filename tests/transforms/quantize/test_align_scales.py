@@ -10,7 +10,7 @@ from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import AddOp, Conv2DOp
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.adjust.align_scales import align_scales
 from qmlir.transforms.quantize.adjust.channel_pairs import contraction_sums
 from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
@@ -19,7 +19,7 @@ from tests.transforms.quantize.calibrated import Array, learnt, parsed
 from tests.transforms.quantize.test_equalize_channels import network, weights
 
 RNG = np.random.default_rng(23)
-POWERS = Recipe(schema="symmetric_with_power2_scale")
+POWERS = OpConfig(schema="symmetric_with_power2_scale")
 SIX = "min = 0.0 : f32, max = 6.0 : f32"
 
 

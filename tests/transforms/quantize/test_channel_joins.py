@@ -7,10 +7,10 @@ import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.adjust.channel_joins import channel_joins
 from qmlir.transforms.quantize.adjust.equalize_channels import equalize_channels
-from qmlir.transforms.quantize.recipes import Recipes
+from qmlir.transforms.quantize.op_configs import OpConfigs
 from tests.transforms.quantize.calibrated import Array, calibrated, parsed, sqnr
 
 POINTS, PIXELS = np.array([1.0, 0.05, 3.0, 0.4]), np.array([0.02, 0.2, 0.01, 0.1])
@@ -73,7 +73,7 @@ def test_a_fire_module_keeps_its_function_and_its_channels_meet(samples: list[Ar
     squeezed, joined = channel_joins(block)
     assert (len(squeezed.writers), len(squeezed.readers), len(squeezed.tensors)) == (1, 2, 1)
     assert (len(joined.writers), len(joined.readers), len(joined.tensors)) == (2, 1, 4)
-    assert equalize_channels(network, [[x] for x in samples], Recipes(block, Recipe(), load_target())) == 2
+    assert equalize_channels(network, [[x] for x in samples], OpConfigs(block, OpConfig(), load_target())) == 2
     for x in samples[:5]:
         before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
         np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())

@@ -13,11 +13,11 @@ from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, MulOp
 from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.adjust.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.adjust.gained_channels import GainedChannels, equalize_gains
+from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
-from qmlir.transforms.quantize.recipes import Recipes
 from tests.transforms.quantize.calibrated import Array, calibrated, learnt, parsed, sqnr
 
 HEIGHTS = np.array([1.0, 0.02, 5.0, 0.3], np.float32)
@@ -64,11 +64,11 @@ def samples() -> list[Array]:
     return [rng.standard_normal((1, 8, 8, 3)).astype(np.float32) for _ in range(40)]
 
 
-def equalized(module: ModuleOp, samples: Sequence[Array], recipe: Recipe | None = None) -> int:
-    """Between how many pairs of contractions channels are equalized under a recipe."""
+def equalized(module: ModuleOp, samples: Sequence[Array], op_config: OpConfig | None = None) -> int:
+    """Between how many pairs of contractions channels are equalized under a config."""
     network = main_function(module)
-    recipes = Recipes(network.body.block, recipe or Recipe(), load_target())
-    return equalize_channels(network, [[x] for x in samples], recipes)
+    op_configs = OpConfigs(network.body.block, op_config or OpConfig(), load_target())
+    return equalize_channels(network, [[x] for x in samples], op_configs)
 
 
 def test_the_function_stays_and_channels_grow(samples: list[Array]) -> None:
@@ -135,20 +135,20 @@ def test_a_rule_that_says_what_holds_already_changes_nothing(samples: list[Array
 
 
 @pytest.mark.parametrize(
-    ("recipe", "pairs"),
+    ("op_config", "pairs"),
     [
-        (Recipe(calibration="minmax"), 2),
-        (Recipe(precision="int16"), 2),
-        (Recipe(precision="int16", weight_precision="int8"), 0),
-        (Recipe(precision="int16", calibration="minmax"), 0),
+        (OpConfig(calibration="minmax"), 2),
+        (OpConfig(precision="int16"), 2),
+        (OpConfig(precision="int16", weight_precision="int8"), 0),
+        (OpConfig(precision="int16", calibration="minmax"), 0),
     ],
 )
 def test_data_of_16_bits_get_room_and_weights_as_fine_or_stay_as_they_are(
-    samples: list[Array], recipe: Recipe, pairs: int
+    samples: list[Array], op_config: OpConfig, pairs: int
 ) -> None:
     module = parsed(network())
     apply_profile(module, learnt(module, samples))
-    assert equalized(module, samples[:3], recipe) == pairs
+    assert equalized(module, samples[:3], op_config) == pairs
 
 
 @pytest.mark.parametrize("schema", ["symmetric", "symmetric_with_power2_scale"])
@@ -270,8 +270,8 @@ def test_gains_reach_layers_through_moved_rows(moves: str, rows: int, number: in
     module = calibrated(parsed(tokens(moves, rows)), data)
     equal = module.clone()
     network, target = main_function(equal), load_target()
-    recipes = Recipes(network.body.block, Recipe(), target)
-    assert equalize_gains(network, [[x] for x in data], recipes, target) == number
+    op_configs = OpConfigs(network.body.block, OpConfig(), target)
+    assert equalize_gains(network, [[x] for x in data], op_configs, target) == number
     for x in data:
         before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
         np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())

@@ -13,7 +13,7 @@ from qmlir.dialects.calib import Observation, ObserveOp
 from qmlir.dialects.nn import AddOp
 from qmlir.ir.states import StateAttr, set_state
 from qmlir.numerics.histograms import Histogram
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.ranges.scale_groups import expected
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
 
@@ -26,8 +26,8 @@ func.func @main(%x: tensor<1x256xf32>) -> tensor<1x256xf32> {
 }
 """
 SEEN = Observation((-1.0, 8.0), Histogram(-1.0, 0.5, np.ones(18)), (-0.5, 6.0))
-INT16 = Recipe(schema="symmetric", precision="int16")
-INT8 = Recipe()
+INT16 = OpConfig(schema="symmetric", precision="int16")
+INT8 = OpConfig()
 
 
 def total(clamp: str = "") -> SSAValue:
@@ -81,31 +81,31 @@ def test_none_beyond_a_clamp(high: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe",
+    "op_config",
     [
-        Recipe(schema="symmetric", precision="int16", calibration="minmax"),
-        Recipe(schema="symmetric", precision="int16", calibration="mse"),
-        Recipe(schema="symmetric", precision="int16", glow_exact=True),
-        Recipe(calibration="minmax"),
-        Recipe(calibration="mse"),
-        Recipe(glow_exact=True),
+        OpConfig(schema="symmetric", precision="int16", calibration="minmax"),
+        OpConfig(schema="symmetric", precision="int16", calibration="mse"),
+        OpConfig(schema="symmetric", precision="int16", glow_exact=True),
+        OpConfig(calibration="minmax"),
+        OpConfig(calibration="mse"),
+        OpConfig(glow_exact=True),
     ],
 )
-def test_who_gets_none(recipe: Recipe) -> None:
-    assert expected(total(), SEEN, recipe) is SEEN
+def test_who_gets_none(op_config: OpConfig) -> None:
+    assert expected(total(), SEEN, op_config) is SEEN
 
 
 BELOW = Observation((-8.0, 1.0), Histogram(-8.0, 0.5, np.ones(18)), (-6.0, 0.5))
-POWERS = Recipe(schema="symmetric_with_power2_scale")
+POWERS = OpConfig(schema="symmetric_with_power2_scale")
 
 
 @pytest.mark.parametrize(
-    ("recipe", "wider"),
-    [(POWERS, False), (replace(POWERS, precision="int16"), True), (Recipe(schema="symmetric"), True), (INT8, True)],
+    ("op_config", "wider"),
+    [(POWERS, False), (replace(POWERS, precision="int16"), True), (OpConfig(schema="symmetric"), True), (INT8, True)],
 )
-def test_results_of_powers_of_two_get_none(recipe: Recipe, wider: bool) -> None:
-    assert (expected(total(), BELOW, recipe) is not BELOW) == wider
-    assert expected(total(), SEEN, recipe) is not SEEN  # the largest values, which decide, would tie
+def test_results_of_powers_of_two_get_none(op_config: OpConfig, wider: bool) -> None:
+    assert (expected(total(), BELOW, op_config) is not BELOW) == wider
+    assert expected(total(), SEEN, op_config) is not SEEN  # the largest values, which decide, would tie
 
 
 def test_what_layers_read_or_keep_for_the_next_call_gets_a_margin_under_powers_of_two() -> None:

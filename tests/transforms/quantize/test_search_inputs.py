@@ -10,14 +10,14 @@ from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
 from qmlir.ir.facts import POLICY
-from qmlir.settings.quant_config import Recipe, policy_attribute, settings_of
+from qmlir.settings.quant_config import OpConfig, policy_attribute, settings_of
 from qmlir.transforms.quantize.adjust.search_inputs import search_inputs
+from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
-from qmlir.transforms.quantize.recipes import Recipes
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 
 RNG = np.random.default_rng(31)
-POWERS = Recipe(schema="symmetric_with_power2_scale")
+POWERS = OpConfig(schema="symmetric_with_power2_scale")
 
 WEIGHTS = RNG.standard_normal((4, 8)).astype(np.float32)
 WEIGHTS[:, 0] = 1e-3
@@ -44,14 +44,14 @@ def samples() -> list[Array]:
     return drawn
 
 
-def searched(module: Any, samples: list[Array], recipe: Recipe = POWERS, said: Any = None) -> Any:
+def searched(module: Any, samples: list[Array], op_config: OpConfig = POWERS, said: Any = None) -> Any:
     """What the observer of the input has for a policy then."""
     apply_profile(module, learnt(module, samples))
     observer = next(o for o in module.walk() if isinstance(o, ObserveOp))
     if said is not None:
         POLICY.put(observer, policy_attribute(said))
     network = main_function(module)
-    search_inputs(network, [[x] for x in samples], Recipes(network.body.block, recipe, load_target()))
+    search_inputs(network, [[x] for x in samples], OpConfigs(network.body.block, op_config, load_target()))
     policy: Any = POLICY.of(observer)
     return None if policy is None else settings_of(policy)
 
@@ -66,10 +66,11 @@ def test_all_fits_where_all_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "recipe", [Recipe(), Recipe(schema="symmetric"), Recipe("symmetric_with_power2_scale", calibration="minmax")]
+    "op_config",
+    [OpConfig(), OpConfig(schema="symmetric"), OpConfig("symmetric_with_power2_scale", calibration="minmax")],
 )
-def test_who_is_not_searched(samples: list[Array], recipe: Recipe) -> None:
-    assert searched(network(), samples, recipe) is None
+def test_who_is_not_searched(samples: list[Array], op_config: OpConfig) -> None:
+    assert searched(network(), samples, op_config) is None
 
 
 def test_what_is_said_stays(samples: list[Array]) -> None:

@@ -27,7 +27,7 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics import Array
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.settings.quant_config import Recipe, config_of
+from qmlir.settings.quant_config import OpConfig, config_of
 from qmlir.transforms.quantize.adjust.channel_pairs import (
     ChannelPair,
     ContractionSum,
@@ -55,17 +55,17 @@ class AlignScalesPass(SampledPass):
     name = "align-scales"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        if (recipe := config_of(function).recipe()).searches_exponents:
-            align_scales(function, samples, recipe)
+        if (op_config := config_of(function).op_config()).searches_exponents:
+            align_scales(function, samples, op_config)
 
 
-def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipe: Recipe) -> int:
+def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], op_config: OpConfig) -> int:
     """Aligns the tensors between contractions of a float network with powers of two.
 
     Args:
         function: The network; its weights, biases, clamps and observers change.
         inputs: Samples, each an array for each input.
-        recipe: The quantization options in effect.
+        op_config: The quantization options in effect.
 
     Returns:
         The number of pairs and sums of contractions that were scaled.
@@ -74,7 +74,7 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
     aligned: list[ChannelPair | ContractionSum] = []
     for tied in (*channel_pairs(block), *contraction_sums(block)):
-        scales = [s for v in tied.tensors if (s := _best_scale(v, observers.get(v), recipe)) is not None]
+        scales = [s for v in tied.tensors if (s := _best_scale(v, observers.get(v), op_config)) is not None]
         if scales:
             # All tensors in between get one factor, as pools keep scales: that of the largest scale.
             tied.scale_evenly(_towards_power_of_two(max(scales)))
@@ -84,12 +84,12 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
     return len(aligned)
 
 
-def _best_scale(value: SSAValue, observer: ObserveOp | None, recipe: Recipe) -> float | None:
+def _best_scale(value: SSAValue, observer: ObserveOp | None, op_config: OpConfig) -> float | None:
     """The scale of least error for zero point 0, whether a power of two or not; None if the tensor has no range."""
     if observer is None or (seen := observer.observation) is None or seen.bounds[0] == seen.bounds[1]:
         return None
-    seen = expected(value, seen, recipe)
-    scale, _ = choose_quantization(*seen.bounds, "symmetric", recipe.integers, seen.histogram, recipe.calibration)
+    seen = expected(value, seen, op_config)
+    scale, _ = choose_quantization(*seen.bounds, "symmetric", op_config.integers, seen.histogram, op_config.calibration)
     return scale
 
 

@@ -48,8 +48,8 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
 )
 from qmlir.transforms.quantize.adjust.gained_channels import equalize_gains
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
+from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.scale_groups import leaves_room
-from qmlir.transforms.quantize.recipes import Recipes
 
 SHARE = 0.4
 """The exponent of s: 1 would bring all channels to one magnitude, but cost the reader's weights more."""
@@ -76,25 +76,25 @@ class EqualizeChannelsPass(SampledPass):
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
         config = config_of(function)
         if config.per_channel and not config.glow_exact:
-            recipes = Recipes(function.body.block, config.recipe(), target_of(ctx))
-            equalize_channels(function, samples, recipes)
-            equalize_gains(function, samples, recipes, target_of(ctx))
+            op_configs = OpConfigs(function.body.block, config.op_config(), target_of(ctx))
+            equalize_channels(function, samples, op_configs)
+            equalize_gains(function, samples, op_configs, target_of(ctx))
 
 
-def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> int:
+def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], op_configs: OpConfigs) -> int:
     """Equalizes the channels between contractions of a float network.
 
     Args:
         function: The network; its weights, biases and observers change.
         inputs: Samples, each an array for each input.
-        recipes: The recipes (quantization configs) of its operations and tensors.
+        op_configs: The quantization configs of its operations and tensors.
 
     Returns:
         The number of pairs and joins of contractions that were equalized.
     """
     block = function.body.block
-    pairs = [p for p in channel_pairs(block) if p.scales_singly and _gains(p.writer, p.reader, recipes)]
-    joins = [j for j in channel_joins(block) if all(_gains(w, r, recipes) for w in j.writers for r in j.readers)]
+    pairs = [p for p in channel_pairs(block) if p.scales_singly and _gains(p.writer, p.reader, op_configs)]
+    joins = [j for j in channel_joins(block) if all(_gains(w, r, op_configs) for w in j.writers for r in j.readers)]
     if not pairs and not joins:
         return 0
     writers = [*(p.writer for p in pairs), *(w for j in joins for w in j.writers)]
@@ -111,9 +111,9 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
     return len(pairs) + len(joins)
 
 
-def _gains(writer: WeightedOp, reader: WeightedOp, recipes: Recipes) -> bool:
+def _gains(writer: WeightedOp, reader: WeightedOp, op_configs: OpConfigs) -> bool:
     """Whether equalizing gains more precision for the data between contractions than it costs the reader's weights."""
-    data, weights = recipes.of_value(writer.y), recipes.of(reader)
+    data, weights = op_configs.of_value(writer.y), op_configs.of(reader)
     if weights.half is not None:
         return False  # floats have their own exponents
     if data.integers != "int16":

@@ -58,7 +58,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     scaled_along,
     set_constant,
 )
-from qmlir.transforms.quantize.recipes import Recipes
+from qmlir.transforms.quantize.op_configs import OpConfigs
 
 
 @dataclass(frozen=True)
@@ -142,20 +142,22 @@ class GainedChannels:
         return GainedChannels(product.y, (product,), self.between, self.readers, self.schema, self.weight_bits)
 
 
-def equalize_gains(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes, target: Target) -> int:
+def equalize_gains(
+    function: func.FuncOp, inputs: Sequence[Sequence[Array]], op_configs: OpConfigs, target: Target
+) -> int:
     """Equalizes the channels that fully connected layers read behind normalizations and of wide residual streams.
 
     Args:
         function: The network; its weights, constants and observers change.
         inputs: Samples, each an array for each input.
-        recipes: The recipes (quantization configs) of its operations and tensors.
+        op_configs: The quantization configs of its operations and tensors.
         target: The target; where it multiplies no data of 16 bits, layers read residual streams as they are.
 
     Returns:
         The number of tensors whose channels were equalized.
     """
     block = function.body.block
-    gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, recipes)) is not None]
+    gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, op_configs)) is not None]
     if target.refusal("nn.mul", "i16") is not None:
         gained = [g for g in gained if g.gains]
     read = {g.y: g.readers[0].x for g in gained}
@@ -171,7 +173,7 @@ def equalize_gains(function: func.FuncOp, inputs: Sequence[Sequence[Array]], rec
     return len(gained)
 
 
-def _gained(op: AddOp | MulOp, recipes: Recipes) -> GainedChannels | None:
+def _gained(op: AddOp | MulOp, op_configs: OpConfigs) -> GainedChannels | None:
     """The channels that an operation writes and layers of 8 bits read; None if they cannot be divided."""
     between: list[Operation] = []
     readers: list[FullyConnectedOp] = []
@@ -185,15 +187,15 @@ def _gained(op: AddOp | MulOp, recipes: Recipes) -> GainedChannels | None:
         else:
             between += found[0]
             readers += found[1]
-    if not readers or not is_float(op.y) or any(recipes.of(r).integers == "int16" for r in readers):
+    if not readers or not is_float(op.y) or any(op_configs.of(r).integers == "int16" for r in readers):
         return None
-    if any(recipes.of(r).half is not None or recipes.of(r).keep_float for r in readers):
+    if any(op_configs.of(r).half is not None or op_configs.of(r).keep_float for r in readers):
         return None
     gains = () if others else _gains_of(op)
-    if not gains and (recipes.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
+    if not gains and (op_configs.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
         return None
-    bits = weight_bits(recipes.of(readers[0]).stored_weights)
-    return GainedChannels(op.y, gains, tuple(between), tuple(readers), recipes.of_value(op.y).schema, bits)
+    bits = weight_bits(op_configs.of(readers[0]).stored_weights)
+    return GainedChannels(op.y, gains, tuple(between), tuple(readers), op_configs.of_value(op.y).schema, bits)
 
 
 def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:

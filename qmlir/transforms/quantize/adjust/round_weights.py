@@ -27,7 +27,7 @@ from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
-from qmlir.settings.quant_config import Recipe, config_of, recipe_of
+from qmlir.settings.quant_config import OpConfig, config_of, op_config_of
 from qmlir.transforms.quantize.adjust.correct_bias import correct
 from qmlir.transforms.quantize.adjust.covariances import Moments, mean_of
 from qmlir.transforms.quantize.adjust.learned_rounding import Reconstruction, learned_integers
@@ -92,7 +92,7 @@ class RoundWeightsPass(SampledPass):
     name = "round-weights"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).recipe()))
+        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).op_config()))
 
 
 @dataclass(frozen=True)
@@ -113,17 +113,17 @@ class AdjustLayersPass(SampledPass):
     name = "adjust-layers"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).recipe()), correct)
+        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).op_config()), correct)
 
 
 @dataclass(frozen=True)
 class WeightRounding:
     """Rounds the weights of contractions (convolutions, fully connected layers), one layer after another.
 
-    default  the recipe (quantization config) of operations without a policy of their own
+    default  the quantization config of operations without a policy of their own
     """
 
-    default: Recipe = Recipe()
+    default: OpConfig = OpConfig()
 
     def __call__(self, layer: Layer) -> bool:
         """Rounds the weights of a contraction; returns whether they differ from the nearest integers."""
@@ -134,17 +134,17 @@ class WeightRounding:
         assert isinstance(old, ConstantOp)
         stated = levels_of(old)
         (nearest,) = cast.evaluate(layer.weights if stated is None else old.value.array)
-        choices, recipe = _choices(cast, terms, stated), recipe_of(layer.op, self.default)
-        method = rounding_called(recipe.rounding)
-        _check_method(layer.op, recipe.rounding, stated, is_plugin=method is not None)
+        choices, op_config = _choices(cast, terms, stated), op_config_of(layer.op, self.default)
+        method = rounding_called(op_config.rounding)
+        _check_method(layer.op, op_config.rounding, stated, is_plugin=method is not None)
         if method is not None:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method.called)
         else:
-            searches = searches_scales(layer, cast, recipe, _data_step(layer.op), choices)
-            if recipe.rounding == "gptq":
+            searches = searches_scales(layer, cast, op_config, _data_step(layer.op), choices)
+            if op_config.rounding == "gptq":
                 integers = _rounded_in_turn(layer, cast, terms, choices)
-            elif isinstance(choices, Multiples) and recipe.rounding == "adaround":
+            elif isinstance(choices, Multiples) and op_config.rounding == "adaround":
                 integers = _learned(layer, cast, terms, choices, searches=searches)
             else:
                 choices, integers = _rounded(layer, cast, terms, nearest, choices, searches=searches)
@@ -166,9 +166,9 @@ class WeightRounding:
 
     def _cast(self, op: WeightedOp) -> QuantizeCastOp | None:
         """The cast that rounds the weights of an operation; None if its rounding is not ours to change."""
-        recipe = recipe_of(op, self.default)
+        op_config = op_config_of(op, self.default)
         cast, back = cast_of_weights(op), op.w.owner
-        if recipe.rounding == "nearest" or recipe.glow_exact or cast is None or IMPORTED.on(cast):
+        if op_config.rounding == "nearest" or op_config.glow_exact or cast is None or IMPORTED.on(cast):
             return None
         assert isinstance(back, DequantizeCastOp)
         return cast if _is_read_by(back, op) and _is_read_by(cast, back) and _data_step(op) is not None else None

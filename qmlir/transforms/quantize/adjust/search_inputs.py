@@ -18,10 +18,10 @@ from qmlir.ir.traversal import reached
 from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import add_settings, config_of, recipe_of
+from qmlir.settings.quant_config import add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.adjust.channel_pairs import evaluations
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
-from qmlir.transforms.quantize.recipes import Recipes, float_input
+from qmlir.transforms.quantize.op_configs import OpConfigs, float_input
 
 # ---------------------------------------------------------------------------------------------------------------
 # Keeps the integers of inputs that are integers times a step, as pictures and recordings are.
@@ -49,16 +49,18 @@ class KeepIntegersPass(SampledPass):
     name = "keep-integers"
 
     def adjust(self, function: FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        keep_integers(function, samples, Recipes(function.body.block, config_of(function).recipe(), target_of(ctx)))
+        keep_integers(
+            function, samples, OpConfigs(function.body.block, config_of(function).op_config(), target_of(ctx))
+        )
 
 
-def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
+def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], op_configs: OpConfigs) -> None:
     """Finds the step of each input that is integers times a step, and writes it on the input's observer, as a policy.
 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        recipes: The recipes (quantization configs) of the network. An input with parameters or a range of its own stays
+        op_configs: The quantization configs of the network. An input with parameters or a range of its own stays
             as it is. So does an input that shares a type with other tensors, as the parts of a concat do, since its
             integers are not theirs.
     """
@@ -67,14 +69,14 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
         value = float_input(argument)
         if value is None or (observer := observers.get(value)) is None:
             continue
-        recipe = recipe_of(observer, recipes.default).in_format(recipes.of_value(value).format)
-        said = recipe.parameters is not None or recipe.range is not None or recipe.glow_exact
-        if said or recipe.schema != "asymmetric" or recipe.calibration != "auto":
+        op_config = op_config_of(observer, op_configs.default).in_format(op_configs.of_value(value).format)
+        said = op_config.parameters is not None or op_config.range is not None or op_config.glow_exact
+        if said or op_config.schema != "asymmetric" or op_config.calibration != "auto":
             continue
         if not _has_a_type_of_its_own(value):
             continue
         values = np.unique(np.concatenate([np.unique(sample[index].astype(np.float32)) for sample in inputs]))
-        if (parameters := integers_of(values, recipe.integers)) is not None:
+        if (parameters := integers_of(values, op_config.integers)) is not None:
             add_settings(observer, {"parameters": parameters})
 
 
@@ -145,17 +147,17 @@ class SearchInputsPass(SampledPass):
     name = "search-inputs"
 
     def adjust(self, function: FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        if (recipe := config_of(function).recipe()).searches_exponents:
-            search_inputs(function, samples, Recipes(function.body.block, recipe, target_of(ctx)))
+        if (op_config := config_of(function).op_config()).searches_exponents:
+            search_inputs(function, samples, OpConfigs(function.body.block, op_config, target_of(ctx)))
 
 
-def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
+def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], op_configs: OpConfigs) -> None:
     """Writes the power-of-two scale that costs the results least on the observer of each input, as a policy.
 
     Args:
         function: The network; its observers change.
         inputs: Some samples, each an array for each input.
-        recipes: The recipes (quantization configs) of the network. An input stays as it is if it has a policy of its
+        op_configs: The quantization configs of the network. An input stays as it is if it has a policy of its
             own, or if operations other than contractions (convolutions, fully connected layers) read it.
     """
     block, inputs = function.body.block, inputs[:SAMPLES]
@@ -167,8 +169,8 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
         value = float_input(argument)
         if value is None or (observer := observers.get(value)) is None:
             continue
-        recipe = recipes.of_value(value)
-        if POLICY.on(observer) or not recipe.searches_exponents:
+        op_config = op_configs.of_value(value)
+        if POLICY.on(observer) or not op_config.searches_exponents:
             continue
         if observer.bounds is None or observer.bounds[0] == observer.bounds[1] or not results:
             continue
@@ -176,9 +178,9 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
             continue
         truth = list(evaluations(block, inputs, results))
         errors: dict[float, float] = {}
-        for scale in _scales(*observer.bounds, recipe.integers):
+        for scale in _scales(*observer.bounds, op_config.integers):
             rounded = [
-                [_rounded(a, scale, recipe.integers) if i == index else a for i, a in enumerate(s)] for s in inputs
+                [_rounded(a, scale, op_config.integers) if i == index else a for i, a in enumerate(s)] for s in inputs
             ]
             errors[scale] = sum(
                 float(np.square(got[v].astype(np.float64) - exact[v]).sum())

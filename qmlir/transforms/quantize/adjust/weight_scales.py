@@ -16,7 +16,7 @@ from qmlir.ir.facts import WIDENED
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.levels import Choices, Entries
 from qmlir.numerics.schemas import weight_bits
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.adjust.near_integers import cost, rounded_in_turn
 from qmlir.transforms.quantize.adjust.side_by_side import Layer
 
@@ -36,10 +36,12 @@ LEAST_FACTOR = 2.0**-12
 """The least factor from sums to results beside which a scale may become smaller."""
 
 
-def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: float | None, choices: Choices) -> bool:
+def searches_scales(
+    layer: Layer, cast: QuantizeCastOp, op_config: OpConfig, data: float | None, choices: Choices
+) -> bool:
     """Whether the scales of a layer's weights are searched on data."""
-    few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
-    searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
+    few = weight_bits(op_config.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
+    searched = op_config.calibration in ("auto", "mse") and op_config.schema != "symmetric_with_power2_scale"
     results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
     if not (few and searched and results and data) or WIDENED.on(layer.op):
         return False

@@ -56,13 +56,13 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import Recipe, config_of
+from qmlir.settings.quant_config import OpConfig, config_of
 from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
 from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
+from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.reasons import MOVED, Reason, called, leave_float, why_no_groups, why_without_scales
-from qmlir.transforms.quantize.recipes import Recipes
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
@@ -88,12 +88,12 @@ class ChooseScalesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
-        recipe = config_of(op).recipe()
-        recipe.check(self.name)
+        op_config = config_of(op).op_config()
+        op_config.check(self.name)
         for function in defined_functions(op):
-            if recipe.schema == "symmetric_with_power2_scale":
+            if op_config.schema == "symmetric_with_power2_scale":
                 SCALES.put(function, PowerOfTwoAttr())
-            _Chooser(recipe, target, function.body.block).run()
+            _Chooser(op_config, target, function.body.block).run()
             self._check_promise(function)
 
     def _check_promise(self, function: func.FuncOp) -> None:
@@ -116,15 +116,15 @@ class ChooseScalesPass(ModulePass):
 class _Chooser:
     """Chooses the scales of one function."""
 
-    def __init__(self, default: Recipe, target: Target, block: Block):
+    def __init__(self, default: OpConfig, target: Target, block: Block):
         self.target, self.block = target, block
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.estimated = {o.value for o in observers if o.data_free is not None}
-        self.recipes = Recipes(block, default, target)
-        self.observed |= ranges_of_masked(block, self.observed, self.recipes.of_value)
-        self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value, state_values(block))
+        self.op_configs = OpConfigs(block, default, target)
+        self.observed |= ranges_of_masked(block, self.observed, self.op_configs.of_value)
+        self.groups = ScaleGroups(self.operations, self.observed, self.op_configs.of_value, state_values(block))
 
     def run(self) -> None:
         able = self._able()
@@ -189,7 +189,9 @@ class _Chooser:
 
     def _why_float(self, op: Operation) -> Reason | None:
         lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
-        return why_without_scales(op, self.recipes.why_float(op), lacking, halves=self.recipes.default.half is not None)
+        return why_without_scales(
+            op, self.op_configs.why_float(op), lacking, halves=self.op_configs.default.half is not None
+        )
 
     def _activations(self, op: Operation) -> Sequence[SSAValue]:
         return [v for v in data_values(op) if not is_weight(v, op)]
@@ -264,26 +266,26 @@ class _Chooser:
         An operation that keeps scales reads an operand of another format, or an operand it is not tied to, through the
         type of its result. Others read the value's type, in their own format.
         """
-        recipe = self.recipes.of(reader)
-        other_format = keeps_scale(reader) and recipe.format != self.recipes.of_value(value).format
+        op_config = self.op_configs.of(reader)
+        other_format = keeps_scale(reader) and op_config.format != self.op_configs.of_value(value).format
         own = other_format or self.groups.leaves_out(reader, value)
-        element = self.groups.type_of(reader.results[0]) if own else self.groups.type_of(value, recipe.format)
+        element = self.groups.type_of(reader.results[0]) if own else self.groups.type_of(value, op_config.format)
         assert element is not None
         return element
 
     def _requantizes(self, op: WeightedOp) -> bool:
-        """Turns a float layer's stored weights into floats if the recipe cannot keep them; returns whether it did.
+        """Turns a float layer's stored weights into floats if the config cannot keep them; returns whether it did.
 
         It cannot if a scale breaks the promise of powers of two, or if fewer bits are asked for.
         """
         back = op.w.owner
         if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
             return False
-        stored, kept, recipe = back.input.owner, element_of(back.input), self.recipes.of(op)
+        stored, kept, op_config = back.input.owner, element_of(back.input), self.op_configs.of(op)
         if not isinstance(stored, ConstantOp) or not isinstance(kept, UniformType):
             return False
-        breaks = recipe.schema == "symmetric_with_power2_scale" and any(exponent_of(s) is None for s in kept.scales)
-        if not breaks and weight_bits(recipe.stored_weights) >= kept.storage_width:
+        breaks = op_config.schema == "symmetric_with_power2_scale" and any(exponent_of(s) is None for s in kept.scales)
+        if not breaks and weight_bits(op_config.stored_weights) >= kept.storage_width:
             return False
         (real,) = back.evaluate(stored.value.array)
         constant = ConstantOp(real, tensor_type(op.w), restated(stored))
@@ -299,17 +301,17 @@ class _Chooser:
         """Casts the weights of one operation to a type of their own: the scale depends on the operation's bias too."""
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
-        recipe = self.recipes.of(op)
-        axis = op.CHANNEL_AXIS if recipe.per_channel else None
-        where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, recipe.narrow_weights
-        recipe.check_few_bits(where)
-        form = recipe.form
-        if form is not None and (recipe.group is None or why_no_groups(op, recipe.group) is None):
-            self._cast_levels(op, recipe, form)
+        op_config = self.op_configs.of(op)
+        axis = op.CHANNEL_AXIS if op_config.per_channel else None
+        where, precision, narrow = f"weights {called(op.w)}", op_config.stored_weights, op_config.narrow_weights
+        op_config.check_few_bits(where)
+        form = op_config.form
+        if form is not None and (op_config.group is None or why_no_groups(op, op_config.group) is None):
+            self._cast_levels(op, op_config, form)
             return
-        searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
+        searched = op_config.calibration in ("auto", "mse") and not op_config.glow_exact
         scales = choose_weight_quantization(
-            weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
+            weights, axis, op_config.schema, precision, narrow=narrow, searched=searched, where=where
         )
         scales = self._fine_without_weights(op, scales)
         scales = [float(s) for s in self._room_for_shift(op, self._room_for_bias(op, scales))]
@@ -324,7 +326,7 @@ class _Chooser:
         Rewriter.insert_op([quantized, back], InsertPoint.before(op))
         op.operands[1] = back.result
 
-    def _cast_levels(self, op: WeightedOp, recipe: Recipe, form: type[Levels]) -> None:
+    def _cast_levels(self, op: WeightedOp, op_config: OpConfig, form: type[Levels]) -> None:
         """Casts weights to 8 bits, and rounds them to levels of a form, which are fitted to the layer.
 
         The cast then reads the real values of these levels, and the constant keeps the float weights.
@@ -332,14 +334,14 @@ class _Chooser:
         weights, constant = _finite_weights(op), op.w.owner
         assert isinstance(constant, ConstantOp)
         by_channel = np.moveaxis(weights, op.CHANNEL_AXIS, 0)
-        rows = by_channel.reshape(len(by_channel) if recipe.per_channel else 1, -1)
-        limits = weight_range(recipe.stored_weights, narrow=recipe.narrow_weights)
+        rows = by_channel.reshape(len(by_channel) if op_config.per_channel else 1, -1)
+        limits = weight_range(op_config.stored_weights, narrow=op_config.narrow_weights)
         scales, levels_for = form.fitted(
             rows,
-            weight_bits(recipe.stored_weights),
+            weight_bits(op_config.stored_weights),
             limits,
-            size=recipe.group or 0,
-            powers_of_two=recipe.schema == "symmetric_with_power2_scale",
+            size=op_config.group or 0,
+            powers_of_two=op_config.schema == "symmetric_with_power2_scale",
             # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
             zero=isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0,
         )
@@ -348,7 +350,7 @@ class _Chooser:
         low, high = levels.span(limits)
         stored = levels.choices((low, high), rows.shape).nearest(rows / scales[:, None]).astype(np.int8)
         held = np.ascontiguousarray(np.moveaxis(stored.reshape(by_channel.shape), 0, op.CHANNEL_AXIS))
-        if recipe.per_channel:
+        if op_config.per_channel:
             element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
         else:
             element = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
@@ -365,34 +367,34 @@ class _Chooser:
 
     def _fine_without_weights(self, op: WeightedOp, scales: Array) -> Array:
         """Narrows the scale of weights that are all 0 where it would round the bias, the whole result, coarsely."""
-        recipe = self.recipes.of(op)
-        data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
+        op_config = self.op_configs.of(op)
+        data, result = self.groups.type_of(op.x, op_config.format), self.groups.type_of(op.y, op_config.format)
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
         others = tuple(i for i in range(weights.ndim) if len(scales) == 1 or i != op.CHANNEL_AXIS)
-        if recipe.glow_exact or op.b is None or data is None or result is None or weights.any(axis=others).all():
+        if op_config.glow_exact or op.b is None or data is None or result is None or weights.any(axis=others).all():
             return scales
         finest = max(FINE * result.scale / data.scale, SMALLEST_SCALE)
-        if recipe.schema == "symmetric_with_power2_scale":
+        if op_config.schema == "symmetric_with_power2_scale":
             finest = power_of_two_above(finest / 2)
         finest = float(np.float32(finest))
         return np.where(weights.any(axis=others), scales, np.minimum(scales, finest))
 
     def _room_for_bias(self, op: WeightedOp, scales: Array) -> Array:
         """Widens a channel's weight scale where its bias would not fit the accumulator in units of s_x·s_w."""
-        recipe = self.recipes.of(op)
-        data = self.groups.type_of(op.x, recipe.format)
+        op_config = self.op_configs.of(op)
+        data = self.groups.type_of(op.x, op_config.format)
         if op.b is None or not is_float(op.b) or data is None:
             return scales
         numbers = op.bias_numbers()
         assert numbers is not None
-        width = recipe.added_bias(data.storage_width, self.target.sum_bits)
+        width = op_config.added_bias(data.storage_width, self.target.sum_bits)
         limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))
-        result = self.groups.type_of(op.y, recipe.format)
-        if self.target.moves_bias and recipe.bias in STORAGE_RANGES and result is not None:
+        result = self.groups.type_of(op.y, op_config.format)
+        if self.target.moves_bias and op_config.bias in STORAGE_RANGES and result is not None:
             # The bias is shifted left, but its step stays at most a step of the result in the widest channel.
             steps = float(np.max(scales)) * data.scale / result.scale
-            limit = min(limit, STORAGE_RANGES[recipe.bias][1] * max(1.0, 2.0 ** -math.ceil(math.log2(steps))))
+            limit = min(limit, STORAGE_RANGES[op_config.bias][1] * max(1.0, 2.0 ** -math.ceil(math.log2(steps))))
         least = np.abs(numbers) / (data.scale * limit)
         if len(scales) == 1:
             least = least.max(keepdims=True, initial=0.0)
@@ -405,8 +407,8 @@ class _Chooser:
         costs far less than a step of the result, as their sums are tiny beside that step. Where the target applies no
         such factors, scales stay as they are: its host computes the operation.
         """
-        recipe = self.recipes.of(op)
-        data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
+        op_config = self.op_configs.of(op)
+        data, result = self.groups.type_of(op.x, op_config.format), self.groups.type_of(op.y, op_config.format)
         if data is None or result is None:
             return scales
         own = 0.0 if self.target.factors is None else self.target.factors.least
@@ -418,7 +420,7 @@ class _Chooser:
         # One step up, so that rounding to f32 does not bring it below; a NaN or infinite bias widens nothing.
         least = np.nan_to_num(least * (1 + 2**-20), nan=0.0, posinf=0.0)
         wider = np.minimum(least, LARGEST_SCALE).astype(np.float32).astype(np.float64)
-        if self.recipes.of(op).schema == "symmetric_with_power2_scale":
+        if self.op_configs.of(op).schema == "symmetric_with_power2_scale":
             wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
         if (widened := np.flatnonzero(wider > scales)).size:
             WIDENED.put(op, sorted({*(WIDENED.of(op) or ()), *widened.tolist()}))

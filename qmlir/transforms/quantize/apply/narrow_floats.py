@@ -30,7 +30,7 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type_of
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.policies.ledger import decision_of
-from qmlir.settings.quant_config import QuantConfig, config_of, recipe_of
+from qmlir.settings.quant_config import QuantConfig, config_of, op_config_of
 from qmlir.transforms.quantize.reasons import HALVED, called, computes_in_halves, leave_float
 
 
@@ -65,7 +65,7 @@ class _Narrowing:
 
     def run(self, config: QuantConfig) -> None:
         for op in list(self.block.ops):
-            half = recipe_of(op, config.recipe()).half if computes_in_halves(op) else None
+            half = op_config_of(op, config.op_config()).half if computes_in_halves(op) else None
             code = None if (decision := decision_of(op)) is None else decision.code.data
             if half is None and isinstance(op, MovementOp) and code != "policy":
                 half, code = _widened_from(op), None

@@ -37,7 +37,7 @@ from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.settings.quant_config import BiasPrecision, Recipe, config_of, recipe_of
+from qmlir.settings.quant_config import BiasPrecision, OpConfig, config_of, op_config_of
 from qmlir.transforms.quantize.reasons import leave_float, no_long_sums
 
 
@@ -55,14 +55,14 @@ class QuantizeBiasPass(ModulePass):
     name = "quantize-bias"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, default = target_of(ctx), config_of(op).recipe()
+        target, default = target_of(ctx), config_of(op).op_config()
         for operation in [o for o in op.walk() if isinstance(o, WeightedOp)]:
             if operation.b is not None and is_float(operation.b) and is_quantized(operation.x):
-                _quantize_bias(operation, target, recipe_of(operation, default))
+                _quantize_bias(operation, target, op_config_of(operation, default))
 
 
-def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
-    widened, precision = WIDENED.drop(op), recipe.bias
+def _quantize_bias(op: WeightedOp, target: Target, op_config: OpConfig) -> None:
+    widened, precision = WIDENED.drop(op), op_config.bias
     try:
         if precision == "int64" and target.sum_bits <= 32:
             leave_float(op, no_long_sums(target))
@@ -75,7 +75,7 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
     assert op.b is not None
     assert constant is not None
     old = op.b.owner
-    bias, repair = _narrow(op, constant, recipe, target), ""
+    bias, repair = _narrow(op, constant, op_config, target), ""
     if bias is None:
         bias, repair = _accumulated(op, constant, precision)
     Rewriter.insert_op(bias, InsertPoint.before(op))
@@ -138,21 +138,21 @@ OWN: Mapping[BiasPrecision, StoredPrecision] = {"int8": "int8", "int16": "int16"
 """The storage of biases that have a scale of their own."""
 
 
-def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target) -> ConstantOp | None:
-    """A bias of 8 or 16 bits, if it came so or if the recipe (quantization config) asks for that; else None."""
+def _narrow(op: WeightedOp, constant: ConstantOp, op_config: OpConfig, target: Target) -> ConstantOp | None:
+    """A bias of 8 or 16 bits, if it came so or if the quantization config asks for that; else None."""
     attributes = restated(constant)
-    if recipe.bias == "auto" and is_quantized(constant.y) and uniform(constant.y).storage in (i8, i16):
+    if op_config.bias == "auto" and is_quantized(constant.y) and uniform(constant.y).storage in (i8, i16):
         return ConstantOp(constant.value, tensor_type(constant.y), attributes)
-    if (precision := OWN.get(recipe.bias)) is None:
+    if (precision := OWN.get(op_config.bias)) is None:
         return None
     real = real_bias(constant)
     data, weights = uniform(op.x), uniform(op.w)
-    if recipe.glow_exact:
+    if op_config.glow_exact:
         found = schemas.stored_bias(
-            real, recipe.schema, precision, data.scale, list(weights.scales), per_channel=weights.is_per_axis
+            real, op_config.schema, precision, data.scale, list(weights.scales), per_channel=weights.is_per_axis
         )
     else:
-        found = _symmetric(real, recipe.schema, precision, data.scale * np.array(weights.scales), target.moves_bias)
+        found = _symmetric(real, op_config.schema, precision, data.scale * np.array(weights.scales), target.moves_bias)
     storage = i8 if precision == "int8" else i16
     if weights.is_per_axis:
         type = UniformType.per_axis(storage, 0, found.scales, found.zero_points)

@@ -40,16 +40,16 @@ from qmlir.settings.quant_config import (
     TENSOR_SETTINGS,
     WEIGHT_SETTINGS,
     NetworkConfig,
+    OpConfig,
     PlainSettings,
-    Recipe,
     add_settings,
     config_of,
-    recipe_of,
+    op_config_of,
     write_config,
 )
+from qmlir.transforms.quantize.op_configs import float_input
 from qmlir.transforms.quantize.ranges.scale_group import storage_type
 from qmlir.transforms.quantize.reasons import computes_in_halves, why_no_groups
-from qmlir.transforms.quantize.recipes import float_input
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the operations and inputs of a network that a policy's rule selects: by name, by kind, or by position.
@@ -229,7 +229,7 @@ def _input_name(argument: BlockArgument) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Leaves: `qmlir.policy` attributes. Each holds some fields of a recipe, the quantization config of one operation
+# Leaves: `qmlir.policy` attributes. Each holds some fields of a config, the quantization config of one operation
 # (policy.py). The quantization passes read them instead of their options. The settings of a network input stand on the
 # input's observer.
 #
@@ -270,7 +270,9 @@ class ApplyPolicyPass(ModulePass):
                 return
         chosen = ctx.policy if isinstance(ctx, QmlirContext) else None  # by `quantize`, which has merged the default
         policy = chosen if isinstance(chosen, Policy) else self._policy()
-        applied = apply_policy(op, policy, target_of(ctx), base=config_of(op).recipe(), spread_default=chosen is None)
+        applied = apply_policy(
+            op, policy, target_of(ctx), base=config_of(op).op_config(), spread_default=chosen is None
+        )
         if isinstance(ctx, QmlirContext):
             ctx.applied = applied
 
@@ -296,7 +298,7 @@ class Applied:
 
 
 def apply_policy(
-    module: ModuleOp, policy: Policy, target: Target, *, base: Recipe | None = None, spread_default: bool = False
+    module: ModuleOp, policy: Policy, target: Target, *, base: OpConfig | None = None, spread_default: bool = False
 ) -> list[Applied]:
     """Writes a policy on the operations of a module.
 
@@ -314,7 +316,7 @@ def apply_policy(
         PolicyError: A rule matches nothing, or no operation that it matches can honour it.
     """
     network = NamedNetwork(module)
-    base = (base or Recipe()).with_settings(policy.default)
+    base = (base or OpConfig()).with_settings(policy.default)
     if spread_default and policy.default:
         for carrier in network.carriers():
             add_settings(carrier, policy.default)
@@ -328,7 +330,9 @@ def apply_policy(
     return applied
 
 
-def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, PlainSettings]:
+def _carriers(
+    rule: Rule, matched: Sequence[Operation], base: OpConfig, target: Target
+) -> dict[Operation, PlainSettings]:
     """The settings that each matched operation takes from a rule; warns of operations that cannot honour theirs.
 
     Raises:
@@ -343,7 +347,7 @@ def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Ta
         own = {name: value for name, value in rule.settings.items() if name not in foreign[op]}
         if not own:
             continue
-        if (why := _refusal(op, own, recipe_of(op, base), target)) is None:
+        if (why := _refusal(op, own, op_config_of(op, base), target)) is None:
             found[op] = own
         else:
             refusals[_called(op)] = why
@@ -427,7 +431,7 @@ def _foreign(op: Operation, settings: PlainSettings) -> dict[str, str]:
     elif op.b is None and "bias" in settings:
         found["bias"] = "it has no bias"
     if isinstance(op, WeightedOp) and settings.get("granularity", "channel") != "channel":
-        size = Recipe().with_settings({"granularity": settings["granularity"]}).group
+        size = OpConfig().with_settings({"granularity": settings["granularity"]}).group
         if (reason := why_no_groups(op, size or 0)) is not None:
             found["granularity"] = reason
     if any(rule.bounded for rule in op.get_traits_of_type(FixedScale)):
@@ -435,9 +439,9 @@ def _foreign(op: Operation, settings: PlainSettings) -> dict[str, str]:
     return found
 
 
-def _refusal(op: Operation, settings: PlainSettings, recipe: Recipe, target: Target) -> str | None:
+def _refusal(op: Operation, settings: PlainSettings, op_config: OpConfig, target: Target) -> str | None:
     """Why an operation or an input cannot have some settings; None if it can."""
-    wanted = recipe.with_settings(settings)
+    wanted = op_config.with_settings(settings)
     if wanted.keep_float:
         return _contradicted(settings, "keep_float", "stays float")
     if wanted.half is not None and not isinstance(op, ObserveOp):
@@ -455,24 +459,24 @@ def _contradicted(settings: PlainSettings, own: str, what: str) -> str | None:
     return f"what {what} has no {', '.join(others)}" if others else None
 
 
-def _refused_parameters(recipe: Recipe, settings: PlainSettings) -> str | None:
-    """Why a recipe's schema, precision, fixed range and fixed parameters do not fit together; None if they do."""
-    lo, hi = recipe.range or (0.0, 0.0)
+def _refused_parameters(op_config: OpConfig, settings: PlainSettings) -> str | None:
+    """Why a config's schema, precision, fixed range and fixed parameters do not fit together; None if they do."""
+    lo, hi = op_config.range or (0.0, 0.0)
     try:
-        quantization_of_range(lo, hi, recipe.schema, recipe.integers)
+        quantization_of_range(lo, hi, op_config.schema, op_config.integers)
     except QuantizationError as error:
         return f"{error.need}, got {error.got}"
-    if recipe.parameters is None or not {"parameters", "range", "schema", "precision"} & settings.keys():
+    if op_config.parameters is None or not {"parameters", "range", "schema", "precision"} & settings.keys():
         return None
-    scale, zero_point = recipe.parameters
-    low, high = STORAGE_RANGES[recipe.integers]
+    scale, zero_point = op_config.parameters
+    low, high = STORAGE_RANGES[op_config.integers]
     if not low <= zero_point <= high:
-        return f"zero point {zero_point} is no {recipe.integers}, which is {low} to {high}"
-    if is_symmetric(recipe.schema) and zero_point != 0:
-        return f"schema {recipe.schema} has zero point 0"
-    if recipe.schema == "symmetric_with_power2_scale" and exponent_of(scale) is None:
-        return f"schema {recipe.schema} has scales that are powers of two"
-    if recipe.range is not None:
+        return f"zero point {zero_point} is no {op_config.integers}, which is {low} to {high}"
+    if is_symmetric(op_config.schema) and zero_point != 0:
+        return f"schema {op_config.schema} has zero point 0"
+    if op_config.schema == "symmetric_with_power2_scale" and exponent_of(scale) is None:
+        return f"schema {op_config.schema} has scales that are powers of two"
+    if op_config.range is not None:
         return "it has a fixed range and fixed parameters, of which one has to go"
     return None
 

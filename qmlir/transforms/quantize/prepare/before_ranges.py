@@ -20,7 +20,7 @@ def check_before_ranges(module: ModuleOp, policy: Policy, settings: Settings) ->
     Raises:
         QmlirError: Settings contradict each other, or a rule matches nothing.
     """
-    settings.config().recipe().check("quantize")
+    settings.config().op_config().check("quantize")
     if policy.rules:
         copy = module.clone()
         if not observers(copy):

@@ -25,7 +25,7 @@ from qmlir.ir.facts import POLICY
 from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name, take_over
 from qmlir.ir.signature import defined_functions
-from qmlir.settings.quant_config import Recipe, add_settings, config_of, recipe_of
+from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.ranges.scale_groups import expected
 
 
@@ -48,18 +48,18 @@ class SplitSquaresPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in defined_functions(op):
-            split_squares(function.body.block, config_of(op).recipe())
+            split_squares(function.body.block, config_of(op).op_config())
 
 
-def split_squares(block: Block, default: Recipe) -> None:
-    """Splits the squared differences of a block that have an observed range and a recipe of 16 bits, in place."""
+def split_squares(block: Block, default: OpConfig) -> None:
+    """Splits the squared differences of a block that have an observed range and a config of 16 bits, in place."""
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
     for op in [o for o in block.ops if isinstance(o, SquaredDifferenceOp)]:
-        recipe, observer = recipe_of(op, default), observers.get(op.y)
+        op_config, observer = op_config_of(op, default), observers.get(op.y)
         seen = None if observer is None else observer.observation
-        wide = recipe.half is None and not recipe.keep_float and recipe.integers == "int16"
+        wide = op_config.half is None and not op_config.keep_float and op_config.integers == "int16"
         if observer is not None and seen is not None and wide and is_float(op.y):
-            _split(op, expected(op.y, seen, recipe_of(observer, recipe)).bounds[1])
+            _split(op, expected(op.y, seen, op_config_of(observer, op_config)).bounds[1])
 
 
 def _split(op: SquaredDifferenceOp, highest: float) -> None:

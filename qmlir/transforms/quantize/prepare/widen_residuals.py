@@ -53,7 +53,7 @@ from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import Recipe, add_settings, config_of, recipe_of
+from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.ranges.scale_groups import expected
 from qmlir.transforms.quantize.reasons import names_format, why_lacking
 
@@ -80,7 +80,7 @@ class WidenResidualsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in defined_functions(op):
-            widen_residuals(function.body.block, config_of(op).recipe(), target_of(ctx))
+            widen_residuals(function.body.block, config_of(op).op_config(), target_of(ctx))
 
 
 @dataclass
@@ -138,7 +138,7 @@ class Stream:
                         pass
 
 
-def widen_residuals(block: Block, default: Recipe, target: Target) -> None:
+def widen_residuals(block: Block, default: OpConfig, target: Target) -> None:
     """Writes a policy of 16 bits on the residual streams that are to be widened; changes the operations of `block`.
 
     Args:
@@ -149,7 +149,7 @@ def widen_residuals(block: Block, default: Recipe, target: Target) -> None:
     """
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
     for stream in residual_streams(block):
-        wanted = {recipe_of(s, default).residuals for s in stream.sums}
+        wanted = {op_config_of(s, default).residuals for s in stream.sums}
         if wanted == {"same"}:
             continue
         why = f"widened with a residual stream of {counted(len(stream.sums), 'sum')}"
@@ -159,58 +159,58 @@ def widen_residuals(block: Block, default: Recipe, target: Target) -> None:
                 continue
             why += f", of which 8 bits would leave an SQNR of {left:.1f} dB"
         for op in (*stream.carriers, *stream.readers):
-            _widen(op, recipe_of(op, default), op, target, why)
+            _widen(op, op_config_of(op, default), op, target, why)
         for value in stream.entering:
             _widen_result(value, observers, default, target, why)
         for value, function in stream.layers():
-            if function is None or _widen(function, recipe_of(function, default), function, target, why):
+            if function is None or _widen(function, op_config_of(function, default), function, target, why):
                 _widen_result(value, observers, default, target, why)
 
 
 def _widen_result(
-    value: SSAValue, observers: Mapping[SSAValue, ObserveOp], default: Recipe, target: Target, why: str
+    value: SSAValue, observers: Mapping[SSAValue, ObserveOp], default: OpConfig, target: Target, why: str
 ) -> None:
     """Gives the result of a layer 16 bits, if it is observed."""
     if value in observers and isinstance(value.owner, Operation):
-        _widen(observers[value], recipe_of(value.owner, default), value.owner, target, why)
+        _widen(observers[value], op_config_of(value.owner, default), value.owner, target, why)
 
 
-def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, why: str) -> bool:
+def _widen(carrier: Operation, op_config: OpConfig, op: Operation, target: Target, why: str) -> bool:
     """Gives an operation, or a tensor by its observer, 16 bits if it has 8 bits and the target computes it in 16.
 
     Returns whether it has 16 bits now.
     """
-    if recipe.half is not None or recipe.keep_float or weight_bits(recipe.integers) > 8:
+    if op_config.half is not None or op_config.keep_float or weight_bits(op_config.integers) > 8:
         return False
     if names_format(carrier) or names_format(op):
         return False
     # Under a symmetric schema, files of every format can store 16 bits.
-    schema = recipe.schema if is_symmetric(recipe.schema) else "symmetric"
-    if carrier is op and why_lacking(op, replace(recipe, schema=schema, precision="int16"), target) is not None:
+    schema = op_config.schema if is_symmetric(op_config.schema) else "symmetric"
+    if carrier is op and why_lacking(op, replace(op_config, schema=schema, precision="int16"), target) is not None:
         return False
     add_settings(carrier, {"precision": "int16", "schema": schema})
     RESIDUAL.put(op, why)
     return True
 
 
-def _left(stream: Stream, observers: Mapping[SSAValue, ObserveOp], default: Recipe) -> float | None:
+def _left(stream: Stream, observers: Mapping[SSAValue, ObserveOp], default: OpConfig) -> float | None:
     """The SQNR in dB that rounding each tensor of a stream leaves; None if no histogram is known."""
     noise = [n for v in stream.tensors() if (n := _noise(v, observers.get(v), default)) is not None]
     return -10 * math.log10(total) if (total := sum(noise)) > 0 else None
 
 
-def _noise(value: SSAValue, observer: ObserveOp | None, default: Recipe) -> float | None:
+def _noise(value: SSAValue, observer: ObserveOp | None, default: OpConfig) -> float | None:
     """The mean square of a tensor's rounding errors in relation to its own; None without a histogram, or if it is 0."""
     seen = None if observer is None else observer.observation
     if observer is None or seen is None or seen.histogram is None or not isinstance(value.owner, Operation):
         return None
     held = seen.histogram
     signal = float((held.counts * held.centers**2).sum() / held.counts.sum())
-    recipe = recipe_of(observer, recipe_of(value.owner, default))
-    if signal == 0 or recipe.glow_exact:
+    op_config = op_config_of(observer, op_config_of(value.owner, default))
+    if signal == 0 or op_config.glow_exact:
         return None
-    wider = expected(value, seen, recipe)
-    given = recipe.schema, recipe.integers, wider.histogram, recipe.calibration
+    wider = expected(value, seen, op_config)
+    given = op_config.schema, op_config.integers, wider.histogram, op_config.calibration
     scale, _ = choose_quantization(*wider.bounds, *given)
     return scale**2 / 12 / signal
 

@@ -56,7 +56,7 @@ from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.traversal import needed_first
 from qmlir.numerics.schemas import STORAGE_RANGES
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.ranges.scale_group import hull_of
 from qmlir.transforms.quantize.ranges.scale_groups import expected
 
@@ -108,11 +108,11 @@ class Masked:
             if isinstance(op, MulOp):
                 yield (op.lhs, op.rhs) if _is_far_below(op.lhs) else (op.rhs, op.lhs)
 
-    def distance(self, bounds: Bounds, recipe: Recipe) -> float:
+    def distance(self, bounds: Bounds, op_config: OpConfig) -> float:
         """D: how far below the scores' range `bounds` the masked scores lie."""
         if not self.length:
             return (bounds[1] - bounds[0]) * BELOW
-        return math.log(2 * self.length / STEPS.get(recipe.integers, 2.0**-8))
+        return math.log(2 * self.length / STEPS.get(op_config.integers, 2.0**-8))
 
 
 def masked_scores(block: Block) -> list[Masked]:
@@ -131,29 +131,29 @@ def unobserved(block: Block) -> set[SSAValue]:
 
 
 def ranges_of_masked(
-    block: Block, observed: Mapping[SSAValue, Observation], recipe_of: Callable[[SSAValue], Recipe]
+    block: Block, observed: Mapping[SSAValue, Observation], op_config_of: Callable[[SSAValue], OpConfig]
 ) -> dict[SSAValue, Observation]:
     """The ranges of masked scores and of masks in a block, given what was observed of the scores.
 
     Args:
         block: The operations.
         observed: The observation of each tensor.
-        recipe_of: Gives the quantization config of a tensor.
+        op_config_of: Gives the quantization config of a tensor.
     """
     found: dict[SSAValue, Observation] = {}
     for masked in masked_scores(block):
         if (seen := _seen(masked.scores, {**observed, **found})) is None:
             continue
-        recipe = recipe_of(masked.y)
-        lo, hi = expected(masked.scores, seen, recipe).bounds
+        op_config = op_config_of(masked.y)
+        lo, hi = expected(masked.scores, seen, op_config).bounds
         least, most = masked.kept
-        below = lo + least - masked.distance((lo + least, hi + most), recipe)
+        below = lo + least - masked.distance((lo + least, hi + most), op_config)
         found[masked.y] = Observation((below, hi + most), derived=True)
         for value, bounds in _ranges_of_masks(masked, below - hi):
             before = found[value].bounds if value in found else bounds  # several layers may read one mask
             found[value] = Observation((min(bounds[0], before[0]), max(bounds[1], before[1])), derived=True)
         for number, other in masked.factors:
-            if (step := _step(other, observed, recipe_of(other))) is not None:
+            if (step := _step(other, observed, op_config_of(other))) is not None:
                 reach = found[number].bounds[0] if number in found else 0.0
                 found[number] = Observation((min(reach, max(_least(number), (below - hi) / step)), 0.0), derived=True)
     return found
@@ -218,11 +218,11 @@ def _least_of_rows(mask: Array, axis: int) -> float:
     return float(kept.min()) if kept.size else 0.0
 
 
-def _step(value: SSAValue, observed: Mapping[SSAValue, Observation], recipe: Recipe) -> float | None:
+def _step(value: SSAValue, observed: Mapping[SSAValue, Observation], op_config: OpConfig) -> float | None:
     """A step of a factor of a mask, from its range; None if the range is not known, or nothing but 0."""
     if (seen := _seen(value, observed)) is None:
         return None
-    low, high = STORAGE_RANGES[recipe.integers]
+    low, high = STORAGE_RANGES[op_config.integers]
     return (max(seen.bounds[1], 0.0) - min(seen.bounds[0], 0.0)) / (high - low) or None
 
 

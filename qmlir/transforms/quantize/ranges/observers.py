@@ -23,9 +23,9 @@ from qmlir.errors import ProfileError, QmlirError
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import defined_functions
+from qmlir.transforms.quantize.op_configs import argument_of
 from qmlir.transforms.quantize.ranges.masks import unobserved
 from qmlir.transforms.quantize.ranges.separate_slices import sliced_function
-from qmlir.transforms.quantize.recipes import argument_of
 
 
 class InsertObserversPass(ModulePass):

@@ -11,14 +11,14 @@ from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
 from qmlir.plugins import Plugin
-from qmlir.settings.quant_config import Recipe
+from qmlir.settings.quant_config import OpConfig
 
 
 @dataclass
 class Group:
     """Tensors that share one quantized type, and all that decides about this type.
 
-    recipe   the recipe (quantization config) of its first value
+    op_config   the quantization config of its first value
     seen     value → what was observed of it
     moved    value → what was observed of the same elements in another shape; counts where nothing better is known
     held     ranges that the type must hold besides, such as those of constants, with names for errors
@@ -34,7 +34,7 @@ class Group:
     method   the plugin that narrowed its range, or None
     """
 
-    recipe: Recipe
+    op_config: OpConfig
     seen: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
     moved: dict[SSAValue, Observation] = field(default_factory=dict[SSAValue, Observation])
     held: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
@@ -50,7 +50,7 @@ class Group:
     method: Plugin | None = None
 
     def take_in(self, other: "Group") -> None:
-        """Makes this group's type wide enough for the values of another group; this group's recipe stays."""
+        """Makes this group's type wide enough for the values of another group; this group's config stays."""
         if other is self:
             return
         given = {**dict.fromkeys(other.wanted, "a cast of the model"), **other.demanded}
@@ -122,9 +122,9 @@ def storage_type(precision: Precision) -> IntegerType:
     return IntegerType(width, Signedness.UNSIGNED if precision.startswith("u") else Signedness.SIGNLESS)
 
 
-def uniform_type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
-    """The type of a recipe's precision with a scale and a zero point."""
-    return UniformType.per_tensor(storage_type(recipe.integers), scale, zero_point)
+def uniform_type(op_config: OpConfig, scale: float, zero_point: int) -> UniformType:
+    """The type of a config's precision with a scale and a zero point."""
+    return UniformType.per_tensor(storage_type(op_config.integers), scale, zero_point)
 
 
 def fixed_scale_of(value: SSAValue) -> FixedScale | None:

@@ -33,7 +33,8 @@ from qmlir.numerics.schemas import (
     weight_range,
 )
 from qmlir.plugins import Plugin
-from qmlir.settings.quant_config import Format, Recipe
+from qmlir.settings.quant_config import Format, OpConfig
+from qmlir.transforms.quantize.op_configs import argument_of
 from qmlir.transforms.quantize.ranges.exponents import is_whole_exponent, with_whole_numbers
 from qmlir.transforms.quantize.ranges.scale_group import (
     Group,
@@ -47,7 +48,6 @@ from qmlir.transforms.quantize.ranges.scale_group import (
     width_of,
 )
 from qmlir.transforms.quantize.reasons import called
-from qmlir.transforms.quantize.recipes import argument_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # Adds a range margin (headroom) to observed ranges, for the values of data that were not observed.
@@ -91,26 +91,26 @@ WIDE = 2.0
 """The range of 16-bit data, as a multiple of the observed range."""
 
 
-def leaves_room(recipe: Recipe) -> bool:
-    """Whether a recipe (quantization config) gives ranges a margin beyond the observed values."""
-    return recipe.calibration == "auto" and not recipe.glow_exact
+def leaves_room(op_config: OpConfig) -> bool:
+    """Whether a quantization config gives ranges a margin beyond the observed values."""
+    return op_config.calibration == "auto" and not op_config.glow_exact
 
 
-def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
+def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observation:
     """The observation of a tensor, stretched to the range that is expected of other data.
 
     Args:
         value: The tensor. An input of the network gets no margin, nor does a result that is mostly negative if a power
             of two is searched for it, and the result of a clamp stays within its bounds.
         seen: The observation. Without a histogram its range was given, not observed, and gets no margin.
-        recipe: The options in effect for the tensor.
+        op_config: The options in effect for the tensor.
     """
     lo, hi = seen.bounds
-    if not leaves_room(recipe) or seen.histogram is None or argument_of(value) is not None or lo == hi:
+    if not leaves_room(op_config) or seen.histogram is None or argument_of(value) is not None or lo == hi:
         return seen
-    if recipe.searches_exponents and recipe.integers != "int16" and -lo > hi and _is_result(value):
+    if op_config.searches_exponents and op_config.integers != "int16" and -lo > hi and _is_result(value):
         return seen
-    low, high = (lo * WIDE, hi * WIDE) if recipe.integers == "int16" else _of_more_samples(seen)
+    low, high = (lo * WIDE, hi * WIDE) if op_config.integers == "int16" else _of_more_samples(seen)
     least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)
     low = low if least is None else max(low, least)
     high = high if most is None else min(high, most)
@@ -163,7 +163,7 @@ def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation
 # other tensors. Two different settings in one group are a contradiction and refused. So is a range that does not
 # contain the constants and other values in the group.
 #
-# Each value has a recipe, its quantization config (policy.py). Values of different schemas or precisions are never in
+# Each value has a config, its quantization config (policy.py). Values of different schemas or precisions are never in
 # one group. A reader whose schema or precision differs from its operand's reads the operand through a type of its own.
 #
 # A state (ir/states.py) and its next value are one tensor at two times: they form a group wherever both have a range.
@@ -203,14 +203,14 @@ class ScaleGroups:
         self,
         operations: Sequence[Operation],
         observed: Mapping[SSAValue, Observation],
-        recipe: Callable[[SSAValue], Recipe],
+        op_config: Callable[[SSAValue], OpConfig],
         states: Iterable[tuple[SSAValue, SSAValue]] = (),
     ):
-        """Groups the activations of `operations`, given what was `observed` of them and the `recipe` of each value.
+        """Groups the activations of `operations`, given what was `observed` of them and the `op_config` of each value.
 
         `states` are pairs of an argument and its value in the next call.
         """
-        self._observed, self._recipe = observed, recipe
+        self._observed, self._op_config = observed, op_config
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
         self._types: dict[tuple[SSAValue, Format], UniformType] = {}
@@ -261,12 +261,14 @@ class ScaleGroups:
         root = self.root(value)
         if (group := self._groups.get(root)) is None:
             return None  # the value is only read as weights
-        key = root, format or group.recipe.format
+        key = root, format or group.op_config.format
         if key not in self._types:
-            recipe = group.recipe.in_format(key[1])
-            if recipe != group.recipe and _keeps_outliers(group, recipe):
-                recipe = replace(recipe, calibration="minmax")
-            self._types[key] = self._choose(group) if recipe == group.recipe else self._type_of_values(group, recipe)
+            op_config = group.op_config.in_format(key[1])
+            if op_config != group.op_config and _keeps_outliers(group, op_config):
+                op_config = replace(op_config, calibration="minmax")
+            self._types[key] = (
+                self._choose(group) if op_config == group.op_config else self._type_of_values(group, op_config)
+            )
         return self._types[key]
 
     def leaves_out(self, op: Operation, value: SSAValue) -> bool:
@@ -288,10 +290,10 @@ class ScaleGroups:
             if not keeps_scale(op) or any(v not in self._ranged for v in operands):
                 continue
             self._ranged.update(op.results)
-            format = self._recipe(op.results[0]).format
+            format = self._op_config(op.results[0]).format
             if left_out := self._much_narrower(op) | _chosen_constants(op):
                 self._left_out[op] = left_out
-            alike = [v for v in data_values(op) if self._recipe(v).format == format and v not in left_out]
+            alike = [v for v in data_values(op) if self._op_config(v).format == format and v not in left_out]
             contradictory = self._contradict(alike)
             if not contradictory:
                 for value in alike:
@@ -305,7 +307,7 @@ class ScaleGroups:
     def _tie_states(self, states: Iterable[tuple[SSAValue, SSAValue]]) -> None:
         """Ties each state to its next value if both have a range and one format."""
         for before, after in states:
-            alike = self._recipe(before).format == self._recipe(after).format
+            alike = self._op_config(before).format == self._op_config(after).format
             if alike and {before, after} <= self._ranged and not self._contradict([before, after]):
                 self._join(before, after)
 
@@ -330,7 +332,7 @@ class ScaleGroups:
         if len(operands) == 1 or any(self._is_stated(v) for v in data_values(op)):
             return set()
         hulls = {v: hull for v in operands if (hull := self._hull(v)) is not None}
-        schema, _ = self._recipe(op.results[0]).format
+        schema, _ = self._op_config(op.results[0]).format
         widths = {v: width_of(hull, schema) for v, hull in hulls.items()}
         whole = width_of(hull_of(hulls.values()), schema) if hulls else 0.0
         return {v for v, own in widths.items() if 0 < own < MUCH_NARROWER * whole and self._others_read(v, op)}
@@ -352,8 +354,8 @@ class ScaleGroups:
 
     def _is_stated(self, value: SSAValue) -> bool:
         """Whether the policy, a cast or Glow's parameters decide about a value's type, not its observed range."""
-        recipe = self._recipe(value)
-        return recipe.glow_exact or recipe.range is not None or self._imposed(value) is not None
+        op_config = self._op_config(value)
+        return op_config.glow_exact or op_config.range is not None or self._imposed(value) is not None
 
     def _hull(self, value: SSAValue) -> Bounds | None:
         """The range of all values that are tied to a value so far; None if no range is known."""
@@ -361,9 +363,9 @@ class ScaleGroups:
 
     def _own_bounds(self, value: SSAValue) -> Bounds | None:
         """The range of a value by itself: of its function, its constant or its observer; None if unknown."""
-        format = self._recipe(value).format
+        format = self._op_config(value).format
         if (rule := self._own_scale(value, format)) is not None:
-            return real_range(uniform_type(self._recipe(value), *rule.result_parameters(*format)))
+            return real_range(uniform_type(self._op_config(value), *rule.result_parameters(*format)))
         if isinstance(value.owner, ConstantOp) and value not in self._observed:
             array = value.owner.value.array
             return (float(array.min()), float(array.max())) if array.size else None
@@ -386,23 +388,23 @@ class ScaleGroups:
         return known or self._imposed(value) is not None or fixed_scale_of(value) is not None
 
     def _enter(self, value: SSAValue) -> None:
-        recipe, name = self._recipe(value), f"{called(value)} of {_maker(value)}"
-        group = self._groups.setdefault(self.root(value), Group(recipe))
+        op_config, name = self._op_config(value), f"{called(value)} of {_maker(value)}"
+        group = self._groups.setdefault(self.root(value), Group(op_config))
         group.name = group.name or f"tensor {called(value)}"
         group.whole |= is_whole_exponent(value)
-        if recipe.range is not None:
-            group.ranges.setdefault(recipe.range, name)
+        if op_config.range is not None:
+            group.ranges.setdefault(op_config.range, name)
         elif value in self._observed:
             group.seen[value] = self._observed[value]
         elif (moved := self._observed_as(value)) is not None:
             group.moved[value] = moved
         if (wanted := quantized_as(value)) is not None:
             group.wanted[wanted] = None
-        if recipe.parameters is not None:
-            group.demanded.setdefault(uniform_type(recipe, *recipe.parameters), name)
+        if op_config.parameters is not None:
+            group.demanded.setdefault(uniform_type(op_config, *op_config.parameters), name)
         if (type := self._imposed(value)) is not None:
             group.fixed.setdefault(type, name)
-        elif self._own_scale(value, recipe.format) is not None:
+        elif self._own_scale(value, op_config.format) is not None:
             group.bounded[value] = name
         elif isinstance(value.owner, ConstantOp) and value not in self._observed:  # a mask's range is said (masks.py)
             array = value.owner.value.array
@@ -413,21 +415,21 @@ class ScaleGroups:
 
     def _imposed(self, value: SSAValue) -> UniformType | None:
         """The per-tensor type that an existing cast or the policy's parameters give to a value; else None."""
-        recipe = self._recipe(value)
+        op_config = self._op_config(value)
         casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
         if isinstance(value.owner, DequantizeCastOp):
             type = element_of(value.owner.input)
         elif casts:
             type = element_of(casts[0].result)
         else:
-            return None if recipe.parameters is None else uniform_type(recipe, *recipe.parameters)
+            return None if op_config.parameters is None else uniform_type(op_config, *op_config.parameters)
         assert isinstance(type, UniformType)
         return type if not type.is_per_axis else None
 
     def _own_scale(self, value: SSAValue, format: Format) -> FixedScale | None:
         """The rule of the function that makes a value, if the function's own range decides about a format."""
         rule, seen = fixed_scale_of(value), self._observed.get(value)
-        if rule is None or self._recipe(value).range is not None:
+        if rule is None or self._op_config(value).range is not None:
             return None
         return rule if seen is None or rule.suits(*seen.bounds, *format) else None
 
@@ -439,7 +441,7 @@ class ScaleGroups:
         """The range of a value: the policy's, its observer's, or an observer's on the same values in another shape."""
 
         def known(value: SSAValue) -> Observation | None:
-            said = self._recipe(value).range
+            said = self._op_config(value).range
             return self._observed.get(value) if said is None else Observation(said)
 
         def shaped(value: SSAValue) -> list[SSAValue]:
@@ -450,66 +452,66 @@ class ScaleGroups:
     # Choosing the types.
 
     def _choose(self, group: Group) -> UniformType:
-        refuse_contradictions(group, self._fixed(group, group.recipe))
+        refuse_contradictions(group, self._fixed(group, group.op_config))
         if group.demanded:
             return next(iter(group.demanded))
         if group.wanted:
             return next(iter(group.wanted))
-        return self._type_of_values(group, group.recipe)
+        return self._type_of_values(group, group.op_config)
 
-    def _fixed(self, group: Group, recipe: Recipe) -> dict[UniformType, str]:
+    def _fixed(self, group: Group, op_config: OpConfig) -> dict[UniformType, str]:
         """The types that casts, the policy or functions give to values of a group, with their names for errors."""
         fixed = dict(group.fixed)
         for value, name in group.bounded.items():
-            if (rule := self._own_scale(value, recipe.format)) is not None:
-                fixed.setdefault(uniform_type(recipe, *rule.result_parameters(*recipe.format)), name)
+            if (rule := self._own_scale(value, op_config.format)) is not None:
+                fixed.setdefault(uniform_type(op_config, *rule.result_parameters(*op_config.format)), name)
         return fixed
 
-    def _type_of_values(self, group: Group, recipe: Recipe) -> UniformType:
-        """The type of a group in a recipe's format: a given type that suits all values, or a type for their range."""
-        fixed = self._fixed(group, recipe)
+    def _type_of_values(self, group: Group, op_config: OpConfig) -> UniformType:
+        """The type of a group in a config's format: a given type that suits all values, or a type for their range."""
+        fixed = self._fixed(group, op_config)
         if len(fixed) == 1 and not group.free:
             (only,) = fixed
             lo, hi = real_range(only)
-            if only.storage == storage_type(recipe.integers) and all(lo <= p <= hi for p in group.padding):
+            if only.storage == storage_type(op_config.integers) and all(lo <= p <= hi for p in group.padding):
                 return only
-        type = self._type_of_range(group, recipe, fixed)
-        return with_whole_numbers(type) if group.whole and not group.ranges and not recipe.glow_exact else type
+        type = self._type_of_range(group, op_config, fixed)
+        return with_whole_numbers(type) if group.whole and not group.ranges and not op_config.glow_exact else type
 
-    def _type_of_range(self, group: Group, recipe: Recipe, fixed: Iterable[UniformType]) -> UniformType:
+    def _type_of_range(self, group: Group, op_config: OpConfig, fixed: Iterable[UniformType]) -> UniformType:
         """The type for the range of a group: calibration narrows observed ranges, and keeps given ranges whole."""
-        schema, precision = recipe.format
-        exact, where = recipe.glow_exact, group.name
+        schema, precision = op_config.format
+        exact, where = op_config.glow_exact, group.name
         if group.ranges:
             (lo, hi), *_ = group.ranges
             return uniform_type(
-                recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where)
+                op_config, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where)
             )
         if not exact and is_zero(group):
             # In 16 bits, Glow's scale 0.1 reaches to 3277, and LiteRT's tables cover all of that with 513 values.
             far = 1.0 if precision == "int16" else 0.0
             scale, zero_point = quantization_of_range(-far, far, schema, precision, where=where)
-            return uniform_type(recipe, min(scale, self._coarsest_scale(group, schema)), zero_point)
+            return uniform_type(op_config, min(scale, self._coarsest_scale(group, schema)), zero_point)
         kept = [*group.held, *map(real_range, fixed), *((p, p) for p in group.padding)]
         observed = group.seen if group.seen or kept else group.moved
-        seen = [expected(v, o, self._recipe(v).in_format(recipe.format)) for v, o in observed.items()]
+        seen = [expected(v, o, self._op_config(v).in_format(op_config.format)) for v, o in observed.items()]
         low, high = STORAGE_RANGES[precision]
         rules = [rule for v in group.seen if (rule := fixed_scale_of(v)) is not None]
         kept += [(0.0, rule.least_scale * (high - low)) for rule in rules if rule.least_scale]
         kept += [each.bounds for each in seen if each.derived]
         seen = [each for each in seen if not each.derived]
-        if seen and recipe.calibration == "moving_average":
+        if seen and op_config.calibration == "moving_average":
             kept += [_average(each, where) for each in seen]
         elif seen:
             (lo, hi), histogram = _together(seen)
-            given = schema, precision, histogram, recipe.calibration
-            method = calibration_called(recipe.calibration, where=where)
+            given = schema, precision, histogram, op_config.calibration
+            method = calibration_called(op_config.calibration, where=where)
             group.method = method if isinstance(method, Plugin) else None
             if not kept:
-                return uniform_type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
+                return uniform_type(op_config, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
             kept.append(calibrated_range(lo, hi, *given, glow_exact=exact, where=where))
         lo, hi = min(r[0] for r in kept), max(r[1] for r in kept)
-        return uniform_type(recipe, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
+        return uniform_type(op_config, *quantization_of_range(lo, hi, schema, precision, glow_exact=exact, where=where))
 
     def _coarsest_scale(self, group: Group, schema: Schema) -> float:
         """The largest scale of a group of zeros under which contractions that read it add biases in fine steps."""
@@ -518,7 +520,7 @@ class ScaleGroups:
             result = self._groups.get(self.root(op.y))
             if self._groups.get(self.root(op.x)) is not group or result is None or is_zero(result):
                 continue
-            largest = largest_weight / weight_range(self._recipe(op.y).stored_weights)[1]
+            largest = largest_weight / weight_range(self._op_config(op.y).stored_weights)[1]
             if (type := self.type_of(op.y)) is not None and largest > 0:
                 coarsest = min(coarsest, max(type.scale * FINE / largest, SMALLEST_SCALE))
         if schema == "symmetric_with_power2_scale" and math.isfinite(coarsest):
@@ -526,13 +528,13 @@ class ScaleGroups:
         return float(np.float32(coarsest))
 
 
-def _keeps_outliers(group: Group, recipe: Recipe) -> bool:
+def _keeps_outliers(group: Group, op_config: OpConfig) -> bool:
     """Whether a group's type in another format keeps the whole range, under `auto`.
 
     It does if tensors of a residual stream of 16 bits are read in 8. A range of least square error would cut the few
     large values off, and these decide: attention goes to tokens that have them.
     """
-    if recipe.calibration != "auto" or recipe.searches_exponents:
+    if op_config.calibration != "auto" or op_config.searches_exponents:
         return False
     return any(isinstance(v.owner, Operation) and RESIDUAL.on(v.owner) for v in group.seen)
 

@@ -30,8 +30,8 @@ from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import set_names
 from qmlir.ir.signature import defined_functions
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import Recipe, config_of
-from qmlir.transforms.quantize.recipes import Recipes
+from qmlir.settings.quant_config import OpConfig, config_of
+from qmlir.transforms.quantize.op_configs import OpConfigs
 
 MOVED = (SliceOp, ReshapeOp, TransposeOp)
 """Data movement that may stand between a function and a slice of its result; slices among it."""
@@ -59,23 +59,23 @@ class SeparateSlicesPass(ModulePass):
     name = "separate-slices"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        separate_slices(op, config_of(op).recipe(), target_of(ctx))
+        separate_slices(op, config_of(op).op_config(), target_of(ctx))
 
 
-def separate_slices(module: ModuleOp, recipe: Recipe, target: Target) -> None:
+def separate_slices(module: ModuleOp, op_config: OpConfig, target: Target) -> None:
     """Gives slices of functions' results scales of their own where the functions' fixed scales do not suit them.
 
     Args:
         module: With observers; changed in place.
-        recipe: The options in effect. A function stays where it is if its parameters are Glow's, or if the policy gives
-            it a range or parameters.
+        op_config: The options in effect. A function stays where it is if its parameters are Glow's, or if the policy
+            gives it a range or parameters.
         target: The target that the network is compiled for. A function that stays float on it stays where it is.
     """
     for function in defined_functions(module):
-        _separate(function.body.block, Recipes(function.body.block, recipe, target))
+        _separate(function.body.block, OpConfigs(function.body.block, op_config, target))
 
 
-def _separate(block: Block, recipes: Recipes) -> None:
+def _separate(block: Block, op_configs: OpConfigs) -> None:
     """Separates slices of functions' results in a block; each slice of a slice is judged by its own range."""
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
     for op in [o for o in block.ops if isinstance(o, SliceOp)]:
@@ -83,7 +83,7 @@ def _separate(block: Block, recipes: Recipes) -> None:
         observer = observers.get(op.y)
         if source is None or observer is None or observers.get(source.y) is None:
             continue
-        if observer.observation is not None and not _suits(source, observer.observation.bounds, recipes):
+        if observer.observation is not None and not _suits(source, observer.observation.bounds, op_configs):
             _move_behind(source, op, observers)
         else:
             Rewriter.erase_op(observers.pop(op.y))
@@ -99,13 +99,13 @@ def sliced_function(op: SliceOp) -> FunctionOp | None:
     return source if source.get_trait(FixedScale) is not None else None
 
 
-def _suits(function: FunctionOp, bounds: tuple[float, float], recipes: Recipes) -> bool:
+def _suits(function: FunctionOp, bounds: tuple[float, float], op_configs: OpConfigs) -> bool:
     """Whether the scale of a function's result suits values in a range, or the function must not move at all."""
-    recipe = recipes.of(function)
-    stated = recipe.glow_exact or recipe.range is not None or recipe.parameters is not None
-    if stated or recipes.why_float(function) is not None:
+    op_config = op_configs.of(function)
+    stated = op_config.glow_exact or op_config.range is not None or op_config.parameters is not None
+    if stated or op_configs.why_float(function) is not None:
         return True
-    return all(rule.suits(*bounds, *recipe.format) for rule in function.get_traits_of_type(FixedScale))
+    return all(rule.suits(*bounds, *op_config.format) for rule in function.get_traits_of_type(FixedScale))
 
 
 def _move_behind(function: FunctionOp, end: SliceOp, observers: dict[SSAValue, ObserveOp]) -> None:

@@ -1,4 +1,4 @@
-"""Recipes: what an operation says for itself, over the pass's options."""
+"""Configs: what an operation says for itself, over the pass's options."""
 
 import pytest
 from xdsl.dialects.builtin import ArrayAttr, UnitAttr
@@ -8,18 +8,18 @@ from qmlir.errors import OptionError
 from qmlir.ir.facts import CONFIG, POLICY
 from qmlir.settings.quant_config import (
     NetworkConfig,
+    OpConfig,
     QuantConfig,
-    Recipe,
     config_of,
+    op_config_of,
     policy_attribute,
-    recipe_of,
     settings_of,
     write_config,
 )
 from tests.transforms.quantize.calibrated import operation, parsed
 
 SETTINGS = {"precision": "int16", "per_channel": False, "range": (-1.0, 1.0), "parameters": (0.5, 3)}
-DEFAULT = Recipe(schema="symmetric", weight_precision="int8")
+DEFAULT = OpConfig(schema="symmetric", weight_precision="int8")
 
 
 def test_settings_come_back() -> None:
@@ -36,9 +36,9 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """)
     observer = operation(module, "calib.observe")
     assert isinstance(observer, ObserveOp)
-    expected = Recipe(schema="symmetric", precision="int16", weight_precision="int8", range=(-1.0, 1.0))
-    assert recipe_of(observer, DEFAULT) == expected
-    assert recipe_of(operation(module, "nn.relu"), DEFAULT) == DEFAULT
+    expected = OpConfig(schema="symmetric", precision="int16", weight_precision="int8", range=(-1.0, 1.0))
+    assert op_config_of(observer, DEFAULT) == expected
+    assert op_config_of(operation(module, "nn.relu"), DEFAULT) == DEFAULT
 
 
 def test_a_module_states_the_settings_of_its_network() -> None:

@@ -1,4 +1,4 @@
-"""Settles the recipe (the quantization config) of each operation and each tensor of a network."""
+"""Settles the quantization config of each operation and each tensor of a network."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,7 +15,7 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
 from qmlir.ir.facts import POLICY
 from qmlir.numerics.schemas import is_symmetric, weight_bits
-from qmlir.settings.quant_config import Format, Recipe, recipe_of
+from qmlir.settings.quant_config import Format, OpConfig, op_config_of
 from qmlir.transforms.quantize.reasons import (
     WIDEST,
     Reason,
@@ -49,13 +49,13 @@ def argument_of(value: SSAValue) -> BlockArgument | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Settles the recipe of each operation and each tensor of a network.
+# Settles the config of each operation and each tensor of a network.
 #
-# A recipe is a quantization config: the schema, the precision and the other options in effect (policy.py). Schema and
+# A config is the schema, the precision and the other options in effect (policy.py). Schema and
 # precision together are its format.
 #
-# An operation that computes has the recipe that its own `qmlir.policy` attribute gives it, and its result has the same
-# recipe. An operation that keeps the scale of its operands (a reshape, a concat, a pool), or that yields no data but
+# An operation that computes has the config that its own `qmlir.policy` attribute gives it, and its result has the same
+# config. An operation that keeps the scale of its operands (a reshape, a concat, a pool), or that yields no data but
 # truth values or indices, takes the format of a layer beside it, unless its own policy names a schema or a precision:
 #
 # * if the integer operations that make its operands have one format, the operation takes that format;
@@ -68,19 +68,19 @@ def argument_of(value: SSAValue) -> BlockArgument | None:
 # likewise has the format of the operations that read it, if they agree. So a 16-bit layer reads such a tensor in 16
 # bits, without a detour through an 8-bit type.
 #
-# A step of an operator that sums squares (`qmlir.power` is 2) has 16 bits where the recipe has fewer, if the target
+# A step of an operator that sums squares (`qmlir.power` is 2) has 16 bits where the config has fewer, if the target
 # computes it so and its own policy names no format: a square has twice the digits of its root, and so has the sum of
 # squares. In 8 bits, every element below a twentieth of the largest element would become 0. Steps with higher powers
 # stay float: they would need more than 16 bits.
 #
-# The recipes are settled once, before casts enter the graph.
+# The configs are settled once, before casts enter the graph.
 
 
-class Recipes:
-    """The recipes of the operations and the tensors of a block."""
+class OpConfigs:
+    """The configs of the operations and the tensors of a block."""
 
-    def __init__(self, block: Block, default: Recipe, target: Target):
-        """Settles the recipes of a float network with observers.
+    def __init__(self, block: Block, default: OpConfig, target: Target):
+        """Settles the configs of a float network with observers.
 
         Args:
             block: The network.
@@ -89,8 +89,8 @@ class Recipes:
         """
         self.default, self._target = default, target
         self._observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
-        self._operations: dict[Operation, Recipe] = {}
-        self._values: dict[SSAValue, Recipe] = {}
+        self._operations: dict[Operation, OpConfig] = {}
+        self._values: dict[SSAValue, OpConfig] = {}
         self._floats: dict[SSAValue, list[Format]] = {}  # value that comes as floats → formats its readers want
         operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         self._leave_to_readers(block.args)
@@ -104,23 +104,23 @@ class Recipes:
         for op in operations:
             self._follow_settled(op)
 
-    def of(self, op: Operation) -> Recipe:
-        """The recipe of an operation."""
+    def of(self, op: Operation) -> OpConfig:
+        """The config of an operation."""
         return self._operations.get(op) or self._own(op)
 
-    def of_value(self, value: SSAValue) -> Recipe:
-        """The recipe of a tensor: the recipe of the operation that makes it, changed by the tensor's observer."""
+    def of_value(self, value: SSAValue) -> OpConfig:
+        """The config of a tensor: the config of the operation that makes it, changed by the tensor's observer."""
         if value not in self._values:
-            self._values[value] = self._recipe_of_value(value)
+            self._values[value] = self._op_config_of_value(value)
         return self._values[value]
 
     def why_float(self, op: Operation) -> Reason | None:
         """Why an operation stays float even if all ranges are known; None if it may become integer."""
-        return why_float(op, self.of(op), recipe_of(op, self.default), self._target)
+        return why_float(op, self.of(op), op_config_of(op, self.default), self._target)
 
-    def _own(self, op: Operation) -> Recipe:
-        """The recipe of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
-        own = recipe_of(op, self.default)
+    def _own(self, op: Operation) -> OpConfig:
+        """The config of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
+        own = op_config_of(op, self.default)
         if not 0 < digits(op, own) <= WIDEST or names_format(op):
             return own
         # Under a symmetric schema, files of every format can store 16 bits.
@@ -128,7 +128,7 @@ class Recipes:
         wide = replace(own, schema=schema, precision="int16", weight_precision=own.stored_weights)
         return own if why_lacking(op, wide, self._target) else wide
 
-    # Settling the recipes.
+    # Settling the configs.
 
     def _leave_to_readers(self, values: Iterable[SSAValue]) -> None:
         """Leaves the format of values that come as floats to their readers, unless their observer names a format."""
@@ -137,7 +137,7 @@ class Recipes:
                 self._floats[value] = []
 
     def _follow_operands(self, op: Operation) -> None:
-        """Settles the recipe of an operation by its operands, or leaves it to the readers of its result."""
+        """Settles the config of an operation by its operands, or leaves it to the readers of its result."""
         halved = self._own(op).half is not None and computes_in_halves(op)
         if halved or names_format(op) or not (keeps_scale(op) or _only_compares(op)):
             self._operations[op] = self._own(op)
@@ -151,7 +151,7 @@ class Recipes:
             self._leave_to_readers(op.results)
 
     def _follow_readers(self, op: Operation) -> None:
-        """Settles the recipe of an operation left to its readers, and notes the format it wants of its operands."""
+        """Settles the config of an operation left to its readers, and notes the format it wants of its operands."""
         if op not in self._operations:
             (result,) = op.results
             wanted = self._floats.get(result, [])
@@ -170,7 +170,7 @@ class Recipes:
                 self._floats[value].append(self._operations[op].format)
 
     def _follow_settled(self, op: Operation) -> None:
-        """Settles the recipe of an operation that no integer operation reads: the widest format of its operands."""
+        """Settles the config of an operation that no integer operation reads: the widest format of its operands."""
         if op not in self._operations:
             operands = data_operands(op)
             format = max((self.of_value(v).format for v in operands), key=_bits)
@@ -184,29 +184,31 @@ class Recipes:
         """Whether an operation reads its operands as unrounded floats: it stays float, or is not to be quantized."""
         return not isinstance(op, ObserveOp) and (op not in self._operations or self.why_float(op) is not None)
 
-    def _of_one_scale(self, op: Operation, source: SSAValue, format: Format | None = None) -> Recipe:
-        """The recipe of an operation that keeps the scale of `source`, in `format` or else in the source's format.
+    def _of_one_scale(self, op: Operation, source: SSAValue, format: Format | None = None) -> OpConfig:
+        """The config of an operation that keeps the scale of `source`, in `format` or else in the source's format.
 
-        If the target computes the operation in the precision of its own recipe only, that recipe holds unchanged.
+        If the target computes the operation in the precision of its own config only, that config holds unchanged.
         """
         format = self.of_value(source).format if format is None else format
-        own = recipe_of(op, self.default)
-        recipe = own.in_format(format)
+        own = op_config_of(op, self.default)
+        op_config = own.in_format(format)
         if isinstance(op, MovementOp) and not POLICY.on(op) and source not in self._floats:
-            # The result has the values of the operand, so it has the operand's recipe, less a range or parameters.
-            recipe = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
-        return own if why_lacking(op, recipe, self._target) and not why_lacking(op, own, self._target) else recipe
+            # The result has the values of the operand, so it has the operand's config, less a range or parameters.
+            op_config = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
+        return own if why_lacking(op, op_config, self._target) and not why_lacking(op, own, self._target) else op_config
 
-    def _recipe_of_value(self, value: SSAValue) -> Recipe:
+    def _op_config_of_value(self, value: SSAValue) -> OpConfig:
         made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
-        recipe = self.of(value.owner) if made and isinstance(value.owner, Operation) else self.default
+        op_config = self.of(value.owner) if made and isinstance(value.owner, Operation) else self.default
         wanted = set(self._floats.get(value, ()))
         if len(wanted) == 1:
-            recipe = recipe.in_format(*wanted)
-        searched = recipe.schema == "symmetric_with_power2_scale"
-        if argument_of(value) is not None and recipe.calibration == "auto" and not searched:
-            recipe = recipe.with_settings({"calibration": "minmax"})  # inputs such as pictures use all of their range
-        return recipe_of(self._observers[value], recipe) if value in self._observers else recipe
+            op_config = op_config.in_format(*wanted)
+        searched = op_config.schema == "symmetric_with_power2_scale"
+        if argument_of(value) is not None and op_config.calibration == "auto" and not searched:
+            op_config = op_config.with_settings(
+                {"calibration": "minmax"}
+            )  # inputs such as pictures use all of their range
+        return op_config_of(self._observers[value], op_config) if value in self._observers else op_config
 
 
 def _only_compares(op: Operation) -> bool:
