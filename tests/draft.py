@@ -21,6 +21,7 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.names import NameAttr
+from tests.chance import Chance
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
@@ -36,7 +37,7 @@ class Misfit(Exception):
 
 
 @dataclass
-class Draft:
+class Draft(Chance):
     """A network in the making.
 
     shapes          of the inputs; drawn if there are none
@@ -70,17 +71,11 @@ class Draft:
 
     # -- choices ----------------------------------------------------------------------------------------------------
 
-    def chance(self, probability: float) -> bool:
-        return bool(self.rng.random() < probability)
-
-    def one_of(self, items: Sequence[Any]) -> Any:
-        return items[int(self.rng.integers(len(items)))]
-
     def shape(self, rank: int) -> Shape:
         """Sizes that other dimensions have, too, some of them 1."""
         while True:
             pool = [*self.sizes, *self.sizes, 1, int(self.rng.integers(1, 24))]
-            found = tuple(int(self.one_of(pool)) for _ in range(rank))
+            found = tuple(int(self.choice(pool)) for _ in range(rank))
             if prod(found) <= MOST_ELEMENTS // 2:
                 return found
 
@@ -89,7 +84,7 @@ class Draft:
         fitting = [v for v in self.computed if fits(shape_of(v))]
         if not fitting:
             raise Misfit
-        return fitting[-1] if self.chance(0.6) else self.one_of(fitting)
+        return fitting[-1] if self.chance(0.6) else self.choice(fitting)
 
     def alike(self, x: SSAValue) -> list[SSAValue]:
         """The values of the same shape, this one among them."""
@@ -149,7 +144,7 @@ class Draft:
         """Normally distributed numbers, some far larger or smaller than the others."""
         values = self.rng.normal(size=shape) * scale
         if self.chance(0.15) and values.size > 1:
-            values.reshape(-1)[int(self.rng.integers(values.size))] *= float(self.one_of([0.0, 1e-3, 20.0]))
+            values.reshape(-1)[int(self.rng.integers(values.size))] *= float(self.choice([0.0, 1e-3, 20.0]))
         return self.given(values.astype(np.float32))
 
     def given(self, array: Array) -> SSAValue:
@@ -163,7 +158,7 @@ class Draft:
 
     def clamp(self) -> Mapping[str, Any]:
         """Bounds of a fused clamp."""
-        low, high = self.one_of([(None, None), (None, None), (0.0, None), (0.0, 6.0), (-1.0, 1.0)])
+        low, high = self.choice([(None, None), (None, None), (0.0, None), (0.0, 6.0), (-1.0, 1.0)])
         return {"min": bound(low), "max": bound(high)}
 
     def reshaped(self, x: SSAValue, rank: int) -> SSAValue:
@@ -171,7 +166,7 @@ class Draft:
         shape, rest = [], prod(shape_of(x))
         for _ in range(rank - 1):
             divisors = [n for n in range(1, min(rest, 24) + 1) if rest % n == 0]
-            shape.append(self.one_of(divisors))
+            shape.append(self.choice(divisors))
             rest //= shape[-1]
         if rank == 0 and rest != 1:
             raise Misfit
@@ -185,7 +180,7 @@ class Draft:
         for _ in range(20):
             last, computed, found = self.block.last_op, len(self.computed), len(self.found)
             try:
-                self.one_of(kinds)(self)
+                self.choice(kinds)(self)
                 return
             except Misfit:
                 del self.computed[computed:], self.found[found:]
@@ -200,7 +195,7 @@ class Draft:
         results = [v for v in self.computed if not list(v.uses) and v not in self.block.args] or [self.computed[-1]]
         results = results[-3:]
         if self.chance(0.2):
-            results.append(self.one_of(self.computed))
+            results.append(self.choice(self.computed))
         self.block.add_op(func.ReturnOp(*results, *self.found))
         self.function.update_function_type()
         module = ModuleOp([self.function])

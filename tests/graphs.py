@@ -106,8 +106,8 @@ def network(rng: np.random.Generator, most: int = 7) -> Network:
     """A network for devices of up to `most` steps, each of which is an operation or two."""
     draft = Draft(rng)
     module = _finished(draft, DEVICES, int(rng.integers(1, most + 1)))
-    samples = _samples(module, rng, 3, float(draft.one_of([0.3, 1.0, 5.0])))
-    missing = draft.one_of([None, None, None, None, 2, 3, 4])
+    samples = _samples(module, rng, 3, float(draft.choice([0.3, 1.0, 5.0])))
+    missing = draft.choice([None, None, None, None, 2, 3, 4])
     return Network(module, samples, missing, [float(w) for w in rng.choice([1.0, 1.0, 0.5, 1.7], 5)])
 
 
@@ -158,7 +158,7 @@ def _graph(number: bytes, most: int, steps: Steps) -> Graph:
     (low, high) = ((1, 2, 2, 1), (3, 8, 8, 10))
     draft = Draft(rng, [tuple(int(n) for n in rng.integers(low, high))])
     module = _finished(draft, steps, int(rng.integers(1, most + 2)))
-    return Graph(Network(module, _samples(module, rng, 4), draft.one_of([*[None] * 5, 2])))
+    return Graph(Network(module, _samples(module, rng, 4), draft.choice([*[None] * 5, 2])))
 
 
 def graphs(most: int = 6, *, choices: bool = False) -> st.SearchStrategy[Graph]:

@@ -40,8 +40,8 @@ def _conv2d(draft: Draft) -> None:
     x = draft.image()
     channels = shape_of(x)[3]
     (rows, columns), properties = _window(draft, x, 3)
-    outputs = int(draft.one_of([*draft.sizes, int(draft.rng.integers(1, 20))]))
-    groups = draft.one_of([g for g in range(1, channels + 1) if channels % g == 0]) if draft.chance(0.2) else 1
+    outputs = int(draft.choice([*draft.sizes, int(draft.rng.integers(1, 20))]))
+    groups = draft.choice([g for g in range(1, channels + 1) if channels % g == 0]) if draft.chance(0.2) else 1
     outputs *= groups
     if outputs > 64:
         raise Misfit
@@ -114,7 +114,7 @@ def _sum(draft: Draft) -> None:
 
 def _combined(draft: Draft, kinds: Sequence[type[Any]]) -> None:
     x = draft.value()
-    kind = draft.one_of(kinds)
+    kind = draft.choice(kinds)
     y = _constant_for(draft, x) if draft.chance(0.5) else _computed_for(draft, x)
     operands = [x, y] if draft.chance(0.6) else [y, x]
     draft.add(kind, operands, draft.clamp() if kind in _SUMS else None)
@@ -124,13 +124,13 @@ def _constant_for(draft: Draft, x: SSAValue) -> SSAValue:
     """A constant that broadcasts with a value: smaller, larger or both."""
     shape = [n if draft.chance(0.5) else 1 for n in shape_of(x)]
     if draft.chance(0.3):
-        shape = [n if n > 1 or draft.chance(0.6) else draft.one_of(draft.sizes) for n in shape_of(x)]
+        shape = [n if n > 1 or draft.chance(0.6) else draft.choice(draft.sizes) for n in shape_of(x)]
     if draft.chance(0.6):
         while shape and (shape[0] == 1 or shape_of(x)[-len(shape)] == 1 or draft.chance(0.3)):
             shape = shape[1:]
     elif draft.chance(0.2) and len(shape) < 5:
-        shape = [draft.one_of([1, 2, *draft.sizes]), *shape]
-    return draft.constant(*shape, scale=float(draft.one_of([0.1, 1.0, 3.0])))
+        shape = [draft.choice([1, 2, *draft.sizes]), *shape]
+    return draft.constant(*shape, scale=float(draft.choice([0.1, 1.0, 3.0])))
 
 
 def _computed_for(draft: Draft, x: SSAValue) -> SSAValue:
@@ -139,8 +139,8 @@ def _computed_for(draft: Draft, x: SSAValue) -> SSAValue:
         return x
     fitting = [v for v in draft.computed if v is not x and _broadcasts(shape_of(v), shape_of(x))]
     if fitting and draft.chance(0.6):
-        return draft.one_of(fitting)
-    y = draft.one_of([v for v in draft.computed if shape_of(v) == shape_of(x)])
+        return draft.choice(fitting)
+    y = draft.choice([v for v in draft.computed if shape_of(v) == shape_of(x)])
     shape = shape_of(y)
     axes = [a for a in range(len(shape)) if draft.chance(0.5)]
     if not axes:
@@ -177,7 +177,7 @@ _FUNCTIONS = (
 
 
 def _function(draft: Draft) -> None:
-    draft.add(draft.one_of(_FUNCTIONS), [draft.value()])
+    draft.add(draft.choice(_FUNCTIONS), [draft.value()])
 
 
 def _clamp(draft: Draft) -> None:
@@ -199,7 +199,7 @@ def _normalize(draft: Draft) -> None:
 def _reduce(draft: Draft) -> None:
     x = draft.value(lambda shape: len(shape) > 0)
     axes = [a for a in range(len(shape_of(x))) if draft.chance(0.5)] or [0]
-    kind = draft.one_of([nn.ReduceMeanOp, nn.ReduceMeanOp, nn.ReduceSumOp, nn.ReduceMaxOp, nn.ReduceMinOp])
+    kind = draft.choice([nn.ReduceMeanOp, nn.ReduceMeanOp, nn.ReduceSumOp, nn.ReduceMaxOp, nn.ReduceMinOp])
     y = draft.add(kind, [x], {"axes": ints(axes)})
     if draft.chance(0.5):
         shape = [n for a, n in enumerate(shape_of(x)) if a not in axes]
@@ -221,7 +221,7 @@ def _concat(draft: Draft) -> None:
         )
 
     others = [
-        draft.one_of([v for v in draft.computed if fits(shape_of(v))]) for _ in range(int(draft.rng.integers(1, 3)))
+        draft.choice([v for v in draft.computed if fits(shape_of(v))]) for _ in range(int(draft.rng.integers(1, 3)))
     ]
     if not draft.channels_first and draft.chance(0.2):  # a slice of the rest would leave nothing of its name
         others.append(draft.constant(*shape_of(x)))
@@ -232,7 +232,7 @@ def _concat(draft: Draft) -> None:
 def _pad(draft: Draft) -> None:
     x = draft.value(lambda shape: len(shape) > 0)
     low, high = ([int(draft.rng.integers(0, 3)) if draft.chance(0.5) else 0 for _ in shape_of(x)] for _ in range(2))
-    value = FloatAttr(float(draft.one_of([0.0, 0.5, -1.0])), f32)
+    value = FloatAttr(float(draft.choice([0.0, 0.5, -1.0])), f32)
     draft.add(nn.PadOp, [x], {"low": ints(low), "high": ints(high), "value": value})
 
 
@@ -254,7 +254,7 @@ def _slice(draft: Draft) -> None:
         if draft.chance(0.4):
             steps.append((0, size, 1))
             continue
-        stride, first = int(draft.one_of([1, 1, 2])), int(draft.rng.integers(0, size))
+        stride, first = int(draft.choice([1, 1, 2])), int(draft.rng.integers(0, size))
         count = int(draft.rng.integers(1, (size - 1 - first) // stride + 2))
         backwards = draft.chance(0.1)
         steps.append((first + (count - 1) * stride, count, -stride) if backwards else (first, count, stride))
@@ -264,9 +264,9 @@ def _slice(draft: Draft) -> None:
 
 def _broadcast(draft: Draft) -> None:
     x = draft.value()
-    shape = [n if n > 1 or draft.chance(0.5) else draft.one_of(draft.sizes) for n in shape_of(x)]
+    shape = [n if n > 1 or draft.chance(0.5) else draft.choice(draft.sizes) for n in shape_of(x)]
     if len(shape) < 5 and draft.chance(0.3):
-        shape = [draft.one_of([1, *draft.sizes]), *shape]
+        shape = [draft.choice([1, *draft.sizes]), *shape]
     draft.add(nn.BroadcastOp, [x], {"shape": ints(shape)})
 
 
@@ -315,7 +315,7 @@ def _along(draft: Draft, x: SSAValue) -> dict[str, Any]:
 def _search(draft: Draft) -> None:
     x = draft.value(lambda shape: len(shape) > 0)
     along, last = _along(draft, x), BoolAttr.from_bool(draft.chance(0.5))
-    kind = draft.one_of([nn.ArgMaxOp, nn.ArgMinOp, nn.TopKOp])
+    kind = draft.choice([nn.ArgMaxOp, nn.ArgMinOp, nn.TopKOp])
     order = {"k": IntegerAttr(shape_of(x)[along["axis"].value.data], i64), "largest": last}
     draft.find(kind, [x], {**along, **(order if kind is nn.TopKOp else {"last": last})})
 
@@ -329,8 +329,8 @@ def _running_sum(draft: Draft) -> None:
 def _truth(draft: Draft, x: SSAValue) -> SSAValue:
     """Where a value is below another, a number or a constant for each element of its last dimension."""
     number = draft.given(np.array(0.3, np.float32))
-    other = draft.one_of([*draft.alike(x), number, draft.constant(*shape_of(x)[-1:])])
-    return draft.find(draft.one_of([nn.LessOp, nn.LessEqualOp, nn.EqualOp]), [x, other])
+    other = draft.choice([*draft.alike(x), number, draft.constant(*shape_of(x)[-1:])])
+    return draft.find(draft.choice([nn.LessOp, nn.LessEqualOp, nn.EqualOp]), [x, other])
 
 
 def _masked(draft: Draft) -> None:
@@ -346,7 +346,7 @@ def _cast(draft: Draft) -> None:
 
 def _where(draft: Draft) -> None:
     x = draft.value()
-    pair = [x, draft.one_of(draft.alike(x))]
+    pair = [x, draft.choice(draft.alike(x))]
     draft.add(nn.WhereOp, [_truth(draft, x), *(pair if draft.chance(0.5) else pair[::-1])])
 
 
@@ -369,7 +369,7 @@ def _part(draft: Draft) -> None:
 
 def _neutral(draft: Draft) -> None:
     """A sum with zeros or a product with ones."""
-    kind, x = draft.one_of([nn.AddOp, nn.MulOp]), draft.value()
+    kind, x = draft.choice([nn.AddOp, nn.MulOp]), draft.value()
     draft.add(kind, [x, draft.given(np.full(shape_of(x)[-1:], kind is nn.MulOp, np.float32))])
 
 

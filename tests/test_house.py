@@ -3,8 +3,9 @@
 import ast
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -146,6 +147,27 @@ def test_stages_name_passes() -> None:
 
 ABOVE = re.compile(r"qmlir/(cli/|analysis/|stages\.py)")
 """The stages, and the files of the layers above compiler.py, which runs no pass but theirs."""
+
+
+def _imported(node: ast.AST, modules: Collection[str]) -> Iterator[str]:
+    """The modules of the package that a file imports, in functions too, except for what only types need."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                pass
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("qmlir"):
+                inner = {f"{module}.{alias.name}" for alias in names}
+                yield from (inner & set(modules)) | ({module} if inner - set(modules) else set())
+            case _:
+                yield from _imported(child, modules)
+
+
+def test_files_import_in_one_direction() -> None:
+    """No file imports another, not even inside of a function, that needs it in turn."""
+    files = {str(p.relative_to(ROOT).with_suffix("")).replace("/", ".").removesuffix(".__init__"): p for p in SOURCES}
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in files.items() if "qmlir." in name}
+    needed = {name: set(_imported(tree, files)) - {name, "qmlir"} for name, tree in trees.items()}
+    assert list(TopologicalSorter(needed).static_order())  # an error names the files of a circle
 
 
 def test_the_architecture_page_draws_the_tree() -> None:

@@ -62,7 +62,7 @@ class Row:
 
 def rows() -> list[Row]:
     """Every operator with a converter, a fold or a case that passes."""
-    found = {(d, o): Row(d, o) for table in (CONVERTERS, FOLDS) for d, o, _ in table.operators()}
+    found = {(d, o): Row(d, o) for table in (CONVERTERS, FOLDS) for d, o, _ in table.versions()}
     seen: dict[tuple[str, str], dict[bool, set[str]]] = {}
     for case in cases("node"):
         if "_expanded" in case.name:
@@ -159,7 +159,7 @@ def _since(row: Row, imported: int) -> str:
     """The versions of an operator's converters, or how else it is imported; empty if it is not."""
     key = (row.domain, row.operator)
     for table, text in ((CONVERTERS, "{}"), (FOLDS, "folded")):
-        for domain, operator, versions in table.operators():
+        for domain, operator, versions in table.versions():
             if (domain, operator) == key:
                 return text.format(", ".join(map(str, versions)))
     return "function" if imported else ""

@@ -7,8 +7,7 @@ from integer_forms import MEANING, IntegerForms
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.frontends.caffe2 import load_caffe2
-from qmlir.frontends.caffe2.converters import UNCONVERTED
-from qmlir.frontends.caffe2.walk import CONVERTERS
+from qmlir.frontends.caffe2.walk import CONVERTERS, UNCONVERTED
 from tests.frontends.caffe2.samples import BOTH, samples
 
 HEADER = """

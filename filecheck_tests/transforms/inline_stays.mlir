@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --inline --split-input-file --allow-unregistered-dialect %s | filecheck %s
+// RUN: qmlir-opt --inline --allow-unregistered-dialect %s | filecheck %s
 
 // Calls that nothing can take the place of: they stay, and so do the functions they call.
 
@@ -9,8 +9,6 @@ func.func @declaration() {
   func.call @declared() : () -> ()
   func.return
 }
-
-// -----
 
 // Calls that lead back to the function; one beside the circle can go.
 // CHECK-LABEL: func.func private @self()
@@ -46,8 +44,6 @@ func.func private @beside() {
   func.return
 }
 
-// -----
-
 // CHECK-LABEL: func.func @blocks
 // CHECK-NEXT: func.call @two_blocks
 func.func private @two_blocks() {
@@ -60,8 +56,6 @@ func.func @blocks() {
   func.return
 }
 
-// -----
-
 // CHECK-LABEL: func.func @no_return
 // CHECK-NEXT: func.call @never
 func.func private @never() {
@@ -71,8 +65,6 @@ func.func @no_return() {
   func.call @never() : () -> ()
   func.return
 }
-
-// -----
 
 // CHECK-LABEL: func.func @unregistered
 // CHECK-NEXT: func.call @unknown
@@ -84,8 +76,6 @@ func.func @unregistered() {
   func.call @unknown() : () -> ()
   func.return
 }
-
-// -----
 
 // The attribute `no_inline`, also where mlir-opt prints it in the generic form.
 // CHECK-LABEL: func.func @marked
@@ -112,8 +102,6 @@ func.func @marked(%x: i32) -> i32 {
   func.return %d : i32
 }
 
-// -----
-
 // One function promises scales that are powers of two, the other does not: neither becomes part of the other.
 // CHECK-LABEL: func.func private @promises
 // CHECK-LABEL: func.func @does_not
@@ -136,8 +124,6 @@ func.func @does(%x: tensor<4xf32>) -> tensor<4xf32> attributes {qmlir.scales = #
   %1 = func.call @does_not(%0) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %1 : tensor<4xf32>
 }
-
-// -----
 
 // A module inside a module has symbols of its own. (A name that any of them refers to keeps its functions, in all.)
 // CHECK-LABEL: func.func private @f()

@@ -5,31 +5,11 @@ converter, which takes precedence.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp
-from qmlir.formats.comparisons import comparisons
+from qmlir.formats.rows import Operator, comparisons
 from qmlir.ir.interfaces import TensorOp
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator of Caffe2 that is one operation on its inputs.
-
-    operation    the operation of nn
-    kind         Caffe2's name of the operator
-    inputs       the number of inputs
-    attributes   name of an argument → (name of the operation's property, Caffe2's default)
-    on_integers  whether it computes on quantized tensors, and states the type of its result
-    """
-
-    operation: type[TensorOp]
-    kind: str
-    inputs: int = 1
-    attributes: Mapping[str, tuple[str, bool | float]] = field(default_factory=dict[str, tuple[str, bool | float]])
-    on_integers: bool = False
-
 
 OPERATORS = (
     Operator(nn.AbsOp, "Abs"),

@@ -6,41 +6,14 @@ takes precedence.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
+from qmlir.formats.rows import PAIR, Operator
 from qmlir.ir.interfaces import TensorOp
-
-PAIR = ("a", "b")
-"""ONNX's names of two operands."""
 
 AXIS = "axis"
 """The property of nn that is an axis of the first operand; a negative axis in ONNX counts from the end."""
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator of ONNX that is one operation on its inputs.
-
-    operation   the operation of nn, which is written as the first operator that has it
-    kind        the operator's name
-    since       the first operator set with this form of the operator
-    inputs      the names of the inputs
-    attributes  ONNX's name of an attribute → the name of the operation's property, and ONNX's default
-    exchanged   whether the operation has the inputs in reverse order
-    domain      the domain of the operator; empty for ONNX's own
-    """
-
-    operation: type[TensorOp]
-    kind: str
-    since: int = 1
-    inputs: tuple[str, ...] = ("x",)
-    attributes: Mapping[str, tuple[str, bool | int | float]] = field(
-        default_factory=dict[str, tuple[str, bool | int | float]]
-    )
-    exchanged: bool = False
-    domain: str = ""
 
 
 ALPHA_GAMMA = {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)}

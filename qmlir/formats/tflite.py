@@ -7,11 +7,10 @@ takes precedence.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp
-from qmlir.formats.comparisons import comparisons
+from qmlir.formats.rows import PAIR, Operator, comparisons
 from qmlir.ir.interfaces import TensorOp
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -66,40 +65,22 @@ def options_of(kind: str) -> str:
 # Operators and operations.
 
 
-@dataclass(frozen=True)
-class Operator:
-    """An operator of TFLite that is one operation on its inputs.
-
-    operation   the operation of nn
-    kind        the schema's name of the operator
-    inputs      the number of inputs
-    attributes  name of an option → (name of the operation's property, the type of its values)
-    """
-
-    operation: type[TensorOp]
-    kind: str
-    inputs: int = 1
-    attributes: Mapping[str, tuple[str, type[bool | float]]] = field(
-        default_factory=dict[str, tuple[str, type[bool | float]]]
-    )
-
-
 OPERATORS = (
-    Operator(nn.AddOp, "ADD", 2),
-    Operator(nn.SubOp, "SUB", 2),
-    Operator(nn.MulOp, "MUL", 2),
-    Operator(nn.DivOp, "DIV", 2),
-    Operator(nn.MaximumOp, "MAXIMUM", 2),
-    Operator(nn.MinimumOp, "MINIMUM", 2),
-    Operator(nn.PowOp, "POW", 2),
-    Operator(nn.ModOp, "FLOOR_MOD", 2),
-    Operator(nn.PReluOp, "PRELU", 2),
-    Operator(nn.SquaredDifferenceOp, "SQUARED_DIFFERENCE", 2),
-    Operator(nn.AndOp, "LOGICAL_AND", 2),
-    Operator(nn.OrOp, "LOGICAL_OR", 2),
-    Operator(nn.XorOp, "BITWISE_XOR", 2),
+    Operator(nn.AddOp, "ADD", inputs=PAIR),
+    Operator(nn.SubOp, "SUB", inputs=PAIR),
+    Operator(nn.MulOp, "MUL", inputs=PAIR),
+    Operator(nn.DivOp, "DIV", inputs=PAIR),
+    Operator(nn.MaximumOp, "MAXIMUM", inputs=PAIR),
+    Operator(nn.MinimumOp, "MINIMUM", inputs=PAIR),
+    Operator(nn.PowOp, "POW", inputs=PAIR),
+    Operator(nn.ModOp, "FLOOR_MOD", inputs=PAIR),
+    Operator(nn.PReluOp, "PRELU", inputs=PAIR),
+    Operator(nn.SquaredDifferenceOp, "SQUARED_DIFFERENCE", inputs=PAIR),
+    Operator(nn.AndOp, "LOGICAL_AND", inputs=PAIR),
+    Operator(nn.OrOp, "LOGICAL_OR", inputs=PAIR),
+    Operator(nn.XorOp, "BITWISE_XOR", inputs=PAIR),
     Operator(nn.NotOp, "LOGICAL_NOT"),
-    Operator(nn.WhereOp, "SELECT_V2", 3),
+    Operator(nn.WhereOp, "SELECT_V2", inputs=("condition", "x", "y")),
     Operator(nn.AbsOp, "ABS"),
     Operator(nn.NegOp, "NEG"),
     Operator(nn.SignOp, "SIGN"),
@@ -116,8 +97,8 @@ OPERATORS = (
     Operator(nn.SigmoidOp, "LOGISTIC"),
     Operator(nn.TanhOp, "TANH"),
     Operator(nn.HardSwishOp, "HARD_SWISH"),
-    Operator(nn.LeakyReluOp, "LEAKY_RELU", attributes={"alpha": ("alpha", float)}),
-    Operator(nn.GeluOp, "GELU", attributes={"approximate": ("tanh", bool)}),
+    Operator(nn.LeakyReluOp, "LEAKY_RELU", attributes={"alpha": ("alpha", 0.0)}),
+    Operator(nn.GeluOp, "GELU", attributes={"approximate": ("tanh", False)}),
 )
 """The operators that are one operation on their inputs."""
 

@@ -23,15 +23,9 @@ IMPORTED = (".onnx", ".tflite", *CAFFE2)
 
 
 def read_network(
-    path: Path,
-    bind: Mapping[str, int],
-    constants: Mapping[str, "Array"],
-    signature: str | None,
-    fold_budget: int,
-    weights: Path | None = None,
-    shapes: Mapping[str, str] | None = None,
-    cut: Cut = WHOLE,
-) -> "ModuleOp":
+    path: Path, bind: Mapping[str, int], constants: Mapping[str, "Array"], signature: str | None, fold_budget: int,
+    weights: Path | None = None, shapes: Mapping[str, str] | None = None, cut: Cut = WHOLE,
+) -> "ModuleOp":  # fmt: skip
     """Reads a network from an .onnx, a .tflite or an .mlir file, or a Caffe2 net; see `qmlir.load` for the arguments.
 
     Raises:

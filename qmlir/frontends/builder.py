@@ -11,12 +11,25 @@ So the value that carries a source tensor's name always holds the elements of th
 A node's operations enter the function when its converter returns, so a converter that refuses leaves nothing behind.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from math import prod
+from typing import Any, ClassVar, cast
+from zlib import crc32
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BFloat16Type,
+    DictionaryAttr,
+    Float16Type,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -27,7 +40,7 @@ from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceO
 from qmlir.dialects.properties import attribute_of
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
-from qmlir.errors import NodeError, UnsupportedError
+from qmlir.errors import NodeError, QmlirWarning, UnsupportedError
 from qmlir.frontends.counted import follow, unknown_size
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
@@ -47,22 +60,6 @@ Properties = Mapping[str, Attribute | bool | int | float | str | Sequence[int] |
 
 Operand = Value | None | Sequence[Value]
 """An operand of an operation: None is an absent optional operand, a sequence is a variadic operand."""
-
-
-class Bodies(Protocol):
-    """Imports subgraphs and other operators in the place of a converter's node (walk.py)."""
-
-    def run(self, graph: Any, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """Imports a subgraph and returns its outputs; `step` prefixes the names in a run, to tell runs apart."""
-        ...
-
-    def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
-        """Imports an ONNX operator as operator set `since` defines it, and returns its output."""
-        ...
-
-    def converted(self, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Converts inputs by the newest converter of an ONNX operator and returns its output, a part of the node."""
-        ...
 
 
 def _named(value: SSAValue) -> str:
@@ -86,16 +83,26 @@ class Node:
     outputs  names of the node's outputs; empty for an output that is left out
     builder  the function that the node's operations are added to
     file     the model's file, for errors
-    bodies   imports the node's subgraphs
     position its number among the nodes of the model's graph, from 1 on; 0 if it is unknown
     """
+
+    ATTRIBUTE: ClassVar[str] = "attribute"
+    """The format's word for an attribute of a node."""
+
+    NAMES_INPUTS: ClassVar[bool] = False
+    """Whether the format gives names to the inputs of operators."""
+
+    NAMES_ARGUMENTS: ClassVar[bool] = False
+    """Whether an argument that a node returns as it is stands for the node, too."""
+
+    MISFITS: ClassVar[tuple[type[Exception], ...]] = (VerifyException, ValueError, IndexError, ArithmeticError)
+    """What numpy, and the operations that a converter adds, raise where inputs and attributes do not fit each other."""
 
     kind: str
     name: str
     outputs: Sequence[str]
     builder: Builder
     file: str
-    bodies: "Bodies | None" = None
     position: int = 0
     _pending: list[Operation] = field(default_factory=list[Operation])
     _named: set[int] = field(default_factory=set[int])
@@ -155,8 +162,15 @@ class Node:
         """The values of an input of integers that must be known at import, as a flat tuple."""
         array = self.array(x, what)
         if array.dtype.kind not in "iu":
-            raise self.error(f"its {what} must be integers", str(array.dtype))
+            raise self.error(f"its {what} must be integers", array.dtype)
         return tuple(int(v) for v in array.reshape(-1))
+
+    def only(self, x: Value, what: str) -> int:
+        """The value of an input that must be one integer and known at import."""
+        values = self.ints(x, what)
+        if len(values) != 1:
+            raise self.error(f"its {what} must be one number", values)
+        return values[0]
 
     def axis(self, axis: int, rank: int) -> int:
         """Returns an axis counted from the front; a negative `axis` counts from the end."""
@@ -168,12 +182,38 @@ class Node:
         """Returns axes counted from the front, in ascending order; they must differ."""
         found = sorted(self.axis(a, rank) for a in axes)
         if len(set(found)) != len(found):
-            raise self.error("its axes must differ", str(list(axes)))
+            raise self.error("its axes must differ", axes)
         return found
 
-    def error(self, need: str, got: str | None = None, remedy: str = "export the model again") -> NodeError:
-        """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir."""
-        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy=remedy)
+    def attribute(self, name: str, value: Any) -> str:
+        """Returns how an error names an attribute that qmlir does not know."""
+        return f'{self.ATTRIBUTE} "{name}"'
+
+    def ignores(self, name: str, value: Any) -> bool:
+        """Whether an attribute that a converter does not take may be ignored, as it changes no result."""
+        return False
+
+    def error(self, need: str, got: object = None, remedy: str = "export the model again") -> NodeError:
+        """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir.
+
+        What was got may be a text or anything else; tuples, such as shapes, are written as lists.
+        """
+        shown = None if got is None else str(list(cast(tuple[object, ...], got)) if isinstance(got, tuple) else got)
+        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=shown, remedy=remedy)
+
+    def drawn(self, seed: float | None) -> np.random.RandomState:
+        """Returns the source of the node's random numbers, and warns that they will not change from call to call.
+
+        A network computes the same results from the same inputs, bit for bit; so random numbers are drawn once, at
+        import, as in Glow. numpy never changes the streams of a `RandomState`, from which ONNX's own test cases are
+        drawn. The seed is the node's own, if that is a whole number that numpy takes; else it follows from the seed
+        and the name of the node's first output, so that nodes without seeds draw different numbers.
+        """
+        what = f'{self.file}: {self.kind} "{self.called()}"'
+        warnings.warn(f"{what}: its random numbers are drawn once and are the same in every call", QmlirWarning, 2)
+        if seed is not None and float(seed).is_integer() and 0 <= seed < 2**32:
+            return np.random.RandomState(int(seed))
+        return np.random.RandomState(crc32(f"{seed} {self.outputs[0]}".encode()))
 
     def remark(self, text: str, output: int = 0) -> None:
         """Records for the ledger that an output is something else than the source model says."""
@@ -187,13 +227,9 @@ class Node:
     # Writing operations
 
     def insert(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[Operand],
-        properties: Properties | None = None,
-        *,
+        self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *,
         element: Attribute | None = None,
-    ) -> SSAValue:
+    ) -> SSAValue:  # fmt: skip
         """Adds an operation without source names, which moves data around the operation that computes.
 
         An nn operation on f16 or bf16 operands is computed in f32, and a float result is cast back.
@@ -215,12 +251,9 @@ class Node:
         return self.converted(result, half) if is_float(result) else result
 
     def _append(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[SSAValue | Sequence[SSAValue]],
-        properties: Properties | None,
+        self, op_type: type[TensorOp], operands: Sequence[SSAValue | Sequence[SSAValue]], properties: Properties | None,
         element: Attribute | None = None,
-    ) -> SSAValue:
+    ) -> SSAValue:  # fmt: skip
         try:
             given = {name: attribute_of(value) for name, value in (properties or {}).items()}
             op = op_type.make(operands, given, element=element)
@@ -267,15 +300,9 @@ class Node:
         return Constant(x.array.astype(np.float32), x.name) if isinstance(x, Constant) else self.converted(x, f32)
 
     def compute(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[Operand],
-        properties: Properties | None = None,
-        *,
-        output: int = 0,
-        part: str | None = None,
-        element: Attribute | None = None,
-    ) -> SSAValue:
+        self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *,
+        output: int = 0, part: str | None = None, element: Attribute | None = None,
+    ) -> SSAValue:  # fmt: skip
         """Adds the operation that computes an output, as `insert` does, and names it after the node and the output.
 
         If `part` is given, the result is an intermediate tensor of that output instead, and is called
@@ -311,40 +338,42 @@ class Node:
         dtype = self.dtype(like)
         return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
 
-    def add(self, op: Operation) -> None:
-        """Adds an operation that already carries its names."""
+    def _add_whole(self, op: Operation) -> list[Value]:
+        """Adds the operation that a node is imported as, under the names of node and outputs; returns its results."""
+        NAME.put(op, NameAttr.of([self.name], self.outputs))
+        for result, output in zip(op.results, self.outputs, strict=True):
+            result.name_hint = name_hint(output)
         self._pending.append(op)
         self._named.update(range(len(op.results)))
+        return list(op.results)
 
     def add_opaque(
-        self,
-        kind: str,
-        inputs: Sequence[Value | None],
-        types: Sequence[Attribute],
-        reason: str,
-        source: dict[str, Attribute],
-    ) -> list[Value]:
-        """Adds a `qmlir.opaque` operation in the node's place, and returns its results.
+        self, kind: str, inputs: Sequence[Value | None], names: Sequence[str], attributes: Mapping[str, Attribute],
+        version: int, types: Sequence[Attribute], reason: str,
+    ) -> list[Value]:  # fmt: skip
+        """Adds a `qmlir.opaque` operation in the node's place that records what the node says; returns its results.
 
         Args:
             kind: The operator, with the format or domain.
             inputs: The node's inputs; one that is left out, or a constant of a type that the IR lacks, is no operand.
+            names: The names of the inputs; an empty name stands for one that is left out.
+            attributes: The node's attributes.
+            version: The operator's version.
             types: The types of the results.
             reason: Why the node is not imported.
-            source: What the node says: the operator's `version`, its `attributes` and the names of its `inputs`.
         """
+        source: dict[str, Attribute] = {
+            "version": IntegerAttr(version, i64),
+            "attributes": DictionaryAttr(dict(attributes)),
+            "inputs": ArrayAttr(StringAttr(n) for n in names),
+        }
         operands: list[SSAValue] = []
         for value in inputs:
             try:
                 operands += [] if value is None else [self.builder.ssa(value)]
             except UnsupportedError:
                 continue
-        op = OpaqueOp(kind, operands, types, reason=reason, source=source)
-        NAME.put(op, NameAttr.of([self.name], self.outputs))
-        for result, output in zip(op.results, self.outputs, strict=True):
-            result.name_hint = name_hint(output)
-        self.add(op)
-        return list(op.results)
+        return self._add_whole(OpaqueOp(kind, operands, types, reason=reason, source=source))
 
     def add_own(
         self, own: OwnOperator, inputs: Sequence[Value | None], attributes: Mapping[str, Attribute],
@@ -372,12 +401,7 @@ class Node:
             shapes = own.shapes([self.shape(v) for v in values], attribute_values(attributes), len(self.outputs))
             element = element_type_of(own.dtype) if own.dtype is not None else element_of(values[0]) if values else f32
             types = [TensorType(element, sized(shape)) for shape in shapes]
-        op = CustomOp.of(own, values, attributes, types)
-        NAME.put(op, NameAttr.of([self.name], self.outputs))
-        for result, output in zip(op.results, self.outputs, strict=True):
-            result.name_hint = name_hint(output)
-        self.add(op)
-        return list(op.results)
+        return self._add_whole(CustomOp.of(own, values, attributes, types))
 
     def permuted(self, x: Value, permutation: Sequence[int]) -> SSAValue:
         """The input with its dimensions permuted: at import if it is constant, else by `nn.transpose`."""
@@ -413,6 +437,12 @@ class Node:
             return self.builder.rearranged(x, "reshaped", tuple(shape))
         return self.insert(ReshapeOp, [x], {"shape": shape})
 
+    def matrix(self, x: Value, axis: int) -> Value:
+        """The input as a matrix, whose rows hold the dimensions from an axis on; an axis may be the rank."""
+        shape = self.shape(x)
+        first = axis if axis == len(shape) else self.axis(axis, len(shape))
+        return self.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
+
     def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
         if operand is None:
             return []
@@ -439,9 +469,26 @@ class Node:
         if rename:
             locate(self._pending, node_location(self.called(), self.file, self.position))
         add(self._pending)
-        for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
+        for index, (output, result) in enumerate(zip(self.outputs, results, strict=False)):
+            value = result.carrier if isinstance(result, Constant) else result
             if rename and output and index not in self._named and isinstance(value, SSAValue):
-                _rename(value, self.name, output)
+                self._rename(value, output)
+
+    def _rename(self, value: SSAValue, tensor: str) -> None:
+        """Adds the node and a tensor to the names that the operation or argument behind a value stands for."""
+        while isinstance(value, OpResult) and not NAME.on(value.op):
+            if not isinstance(value.op, TransposeOp | ReshapeOp):
+                break
+            value = value.op.x
+        if not isinstance(value, OpResult) and not self.NAMES_ARGUMENTS:
+            return
+        own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
+        if tensor in own.tensors:  # the last operation of a body already carries the name
+            return
+        # A cast carries no name of its own, so it takes the tensor's.
+        is_only_name = not own.tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp)
+        tensors = [tensor] if is_only_name else own.tensors
+        set_names(value, NameAttr.of([own.nodes, self.name], tensors, [own.data.inside, tensor]))
 
     def discard(self) -> None:
         """Erases the pending operations, after the converter refused."""
@@ -459,18 +506,3 @@ HALVES: dict[str, Attribute] = {"f16": Float16Type(), "bf16": BFloat16Type()}
 
 def _is_half(value: SSAValue) -> bool:
     return isinstance(element_of(value), Float16Type | BFloat16Type)
-
-
-def _rename(value: SSAValue, node: str, tensor: str) -> None:
-    """Adds a node and a tensor to the names that the operation or argument behind a value stands for."""
-    while isinstance(value, OpResult) and not NAME.on(value.op):
-        if not isinstance(value.op, TransposeOp | ReshapeOp):
-            break
-        value = value.op.x
-    own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
-    if tensor in own.tensors:  # the last operation of a body already carries the name
-        return
-    # A cast carries no name of its own, so it takes the tensor's.
-    is_only_name = not own.tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp)
-    tensors = [tensor] if is_only_name else own.tensors
-    set_names(value, NameAttr.of([own.nodes, node], tensors, [own.data.inside, tensor]))

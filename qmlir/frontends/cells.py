@@ -54,12 +54,9 @@ class Place:
         return replace(self, path=f"{self.path}.{step}")
 
     def __call__(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[Value | None],
-        what: str,
+        self, op_type: type[TensorOp], operands: Sequence[Value | None], what: str,
         properties: Properties | None = None,
-    ) -> SSAValue:
+    ) -> SSAValue:  # fmt: skip
         """Adds an operation whose result is called `<output>.<path>.<what>`."""
         return self.node.compute(op_type, operands, properties, part=f"{self.path}.{what}")
 

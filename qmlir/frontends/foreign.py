@@ -1,8 +1,9 @@
-"""Files of other formats: what qmlir reads instead, and how one gets it."""
+"""Files of models: their bytes; and files of other formats, what qmlir reads instead and how one gets it."""
 
 from pathlib import Path
 
 from qmlir.errors import FileError
+from qmlir.running.files import settle
 
 _PYTORCH_REMEDY = (
     "write an .onnx file by torch.onnx.export, or load it in PyTorch and give qmlir.load the module and an example"
@@ -42,3 +43,20 @@ def refusal(path: Path) -> FileError:
         "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
         remedy=advised or remedy,
     )
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """Returns the bytes of a model's file, whose format `what` names in errors.
+
+    Raises:
+        FileError: The file cannot be read.
+    """
+    try:
+        settle(path)
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise FileError(path, "there is no such file", remedy="check the path") from None
+    except IsADirectoryError:
+        raise FileError(path, f"must be {what}", got="a folder", remedy="name the file in it") from None
+    except OSError as error:
+        raise FileError(path, "must be readable", got=error, remedy="check the path") from None

@@ -1,7 +1,7 @@
 """The function that an import builds, and the tensors that its converters take and return."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp, ReshapeOp, TransposeOp
@@ -34,6 +34,7 @@ from qmlir.ir.levels import stating
 from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import name_hint, tensor_name
+from qmlir.ir.states import StateAttr, set_state
 from qmlir.numerics import fixed_point
 from qmlir.numerics.levels import Blocks as StatedBlocks
 
@@ -65,6 +66,11 @@ class Constant:
     def shape(self) -> Shape:
         """The dimensions of the tensor."""
         return self.array.shape
+
+    @property
+    def carrier(self) -> "Value":
+        """The value that carries the tensor's name: the constant itself, unless it stands for a computed tensor."""
+        return self
 
     def reshaped(self, shape: Sequence[int]) -> "Constant":
         """Returns the constant under another shape, with the same elements in row-major order."""
@@ -353,6 +359,7 @@ class Builder:
 
     block      the function's block
     budget     how many more bytes of constants the import may compute
+    main       the function
     constants  the constants in the block, by identity and permutation
     derived    the constants that `rearranged` has made, by identity, method and argument
     counted    the values with fewer elements along an axis than their shape says (counted.py)
@@ -362,6 +369,7 @@ class Builder:
 
     block: Block
     budget: Budget = field(default_factory=Budget)
+    main: func.FuncOp | None = None
     constants: dict[_Key, tuple[Constant | Array, SSAValue]] = field(
         default_factory=dict[_Key, tuple[Constant | Array, SSAValue]]
     )
@@ -428,15 +436,35 @@ class Builder:
         self.block.add_op(op)
         return op.y
 
-    def finish(self, main: func.FuncOp, results: Sequence[SSAValue], names: Iterable[str]) -> ModuleOp:
-        """Ends the function, which has the block as its body, and returns a module with it.
+    @staticmethod
+    def of(names: Sequence[str], types: Sequence[Attribute], budget: Budget) -> "Builder":
+        """Begins a function with arguments of these names in the source model, and these types."""
+        builder = Builder(Block(), budget)
+        builder.main = func.FuncOp("main", ([], []), Region(builder.block), arg_attrs=named(()))
+        for name, type in zip(names, types, strict=True):
+            builder.argument(name, type)
+        return builder
+
+    def argument(self, name: str, type: Attribute) -> BlockArgument:
+        """Adds an argument of a name in the source model."""
+        argument = self.block.insert_arg(type, len(self.block.args))
+        argument.name_hint = name_hint(name)
+        assert self.main is not None
+        assert self.main.arg_attrs is not None
+        self.main.arg_attrs = ArrayAttr([*self.main.arg_attrs, *named([name])])
+        return argument
+
+    def finish(
+        self, results: Sequence[SSAValue], names: Iterable[str], states: Mapping[int, StateAttr] | None = None
+    ) -> ModuleOp:
+        """Ends the function, `main`, and returns a module with it.
 
         Behind the results that have fewer elements than their shape says, the function returns how many count.
 
         Args:
-            main: The function.
             results: The function's results.
             names: The names of the results in the source model.
+            states: The states of the function, by argument.
         """
         names, counts, numbers = list(names), dict[str, Attribute](), dict[SSAValue, str]()
         for result, name in zip(results, names, strict=True):
@@ -449,8 +477,12 @@ class Builder:
         for op in self.block.ops:
             if isinstance(op, ConstantOp) and (name := tensor_name(op.y)):
                 locate([op], tensor_location(name))
+        main = self.main
+        assert main is not None
         main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
         main.res_attrs = named(names)
+        for argument, state in (states or {}).items():
+            set_state(main, argument, state)
         module = ModuleOp([main])
         COUNTS.set(module, DictionaryAttr(counts) if counts else None)
         late = {name: text for value, text in self.remarked.items() if (name := _first_name(value))}

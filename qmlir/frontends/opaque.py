@@ -1,12 +1,15 @@
-"""The report of everything that qmlir cannot import from a source model: all its `qmlir.opaque` operations.
+"""Operators that qmlir cannot import, and the report of all of them in a source model.
 
 A frontend imports a source operation that nn cannot express as `qmlir.opaque` and goes on, so one run finds every gap.
 The compiler calls `refuse_opaque` before it does anything with the module.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ArrayAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr, f64, i64
+from xdsl.ir import Attribute
 
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import QmlirError
@@ -76,3 +79,30 @@ def refuse_opaque(module: ModuleOp, file: str) -> None:
 def _shown(names: tuple[str, ...]) -> str:
     shown = ", ".join(f'"{n}"' for n in names[:_NAMES_SHOWN])
     return shown if len(names) <= _NAMES_SHOWN else f"{shown} and {len(names) - _NAMES_SHOWN} more"
+
+
+def attribute_ir(
+    value: Any, *, real: AnyFloat = f64, most: int | None = None, other: Callable[[Any], Attribute] | None = None
+) -> Attribute:
+    """Returns the value of a node's attribute as an MLIR attribute; a string describes what the IR cannot hold.
+
+    Args:
+        value: The value.
+        real: The type of numbers with a fraction.
+        most: The most elements of a list, and bytes of a text, that are recorded; None for all.
+        other: Makes the attribute of a value that is neither numbers nor text; None to record its type's name.
+    """
+    match value:
+        case tuple():
+            items = cast(tuple[Any, ...], value)
+            return ArrayAttr([attribute_ir(v, real=real, most=most, other=other) for v in items[:most]])
+        case bytes():
+            return StringAttr(value[:most].decode(errors="replace"))
+        case str():
+            return StringAttr(value)
+        case float():
+            return FloatAttr(value, real)
+        case int():
+            return IntegerAttr(value, i64)
+        case _:
+            return StringAttr(type(value).__name__) if other is None else other(value)

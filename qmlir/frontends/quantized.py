@@ -102,13 +102,9 @@ class QuantizedNode(Node):
     # Adding operations
 
     def pointwise(
-        self,
-        op_type: type[TensorOp],
-        inputs: Sequence[Value],
-        properties: Properties | None = None,
-        *,
+        self, op_type: type[TensorOp], inputs: Sequence[Value], properties: Properties | None = None, *,
         bounds: Bounds = UNBOUNDED,
-    ) -> Value:
+    ) -> Value:  # fmt: skip
         """Adds an operation on the node's inputs with the node's output type, and a clamp to the bounds behind it."""
         low, high = bounds
         limits = {"min": low, "max": high}

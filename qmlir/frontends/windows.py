@@ -83,7 +83,7 @@ def cropped(node: Node, image: SSAValue, windows: Geometry) -> tuple[SSAValue, G
     shape = node.shape(image)
     sizes = [n - b - a for n, b, a in zip(shape[1:-1], before, after, strict=True)]
     if min(sizes) < 0:
-        raise node.error("its negative padding must leave something of its input", str(list(shape)))
+        raise node.error("its negative padding must leave something of its input", shape)
     image = sliced(node, image, [0, *before, 0], [shape[0], *sizes, shape[-1]])
     low, high = (tuple(max(p, 0) for p in side) for side in (windows.low, windows.high))
     return image, replace(windows, low=low, high=high)
@@ -124,15 +124,9 @@ def padded(
 
 
 def convolved(
-    node: Node,
-    image: SSAValue,
-    weights: Value,
-    bias: Value | None,
-    windows: Geometry,
-    groups: int = 1,
-    *,
+    node: Node, image: SSAValue, weights: Value, bias: Value | None, windows: Geometry, groups: int = 1, *,
     part: str | None = None,
-) -> SSAValue:
+) -> SSAValue:  # fmt: skip
     """Adds the convolution that computes a node's output, or a `part` of it.
 
     The image is [N, …, C], the weights are [O, …, C/groups], the result is [N, …, O].

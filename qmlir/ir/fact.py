@@ -81,8 +81,9 @@ def _numbers(type: Any) -> "Form[Sequence[Any]]":
     return Form(f"array of {type}", lambda values: DenseArrayBase.from_list(type, [*values]), read)
 
 
-def as_is(name: str, says: str) -> Form[Any]:
+def typed(name: str, says: str = "") -> Form[Any]:
     """The attribute with this name itself."""
+    says = says or f"`#{name}`"
     return Form(says, lambda value: value, lambda attribute: attribute if attribute.name == name else None)
 
 
@@ -112,8 +113,8 @@ NAMES: Form[Sequence[str]] = Form(
     lambda names: ArrayAttr([StringAttr(name) for name in names]),
     lambda a: [each.data for each in _elements(a) if isinstance(each, StringAttr)],
 )
-DICTIONARY: Form[DictionaryAttr] = as_is(DictionaryAttr.name, "dictionary")
-ARRAY: Form[ArrayAttr[Attribute]] = as_is(ArrayAttr.name, "array")
+DICTIONARY: Form[DictionaryAttr] = typed(DictionaryAttr.name, "dictionary")
+ARRAY: Form[ArrayAttr[Attribute]] = typed(ArrayAttr.name, "array")
 ANY: Form[Attribute] = Form("attribute", lambda value: value, lambda attribute: attribute)
 
 

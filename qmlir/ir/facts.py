@@ -44,7 +44,7 @@ from qmlir.ir.fact import (
     Mark,
     Movement,
     Moves,
-    as_is,
+    typed,
 )
 from qmlir.ir.stripes import Stripes
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 # ---------------------------------------------------------------------------------------------------------------
 # Movements that many facts share
 
-WEIGHTS: "Form[WeightsAttr]" = as_is("qmlir.weights", "`#qmlir.weights`")
+WEIGHTS: "Form[WeightsAttr]" = typed("qmlir.weights")
 
 _COMPUTED = "a constant is computed already"
 _ERASED = "nothing is computed"
@@ -113,13 +113,13 @@ _OF_LOOPS: Moves = dict.fromkeys(Movement, _AT_LOOPS)
 # Names and decisions: what people ask an operation for
 
 NAME: "Fact[NameAttr]" = Fact(
-    "qmlir.name", as_is("qmlir.name", "`#qmlir.name`"), "operation, argument, result", {
+    "qmlir.name", typed("qmlir.name"), "operation, argument, result", {
         **dict.fromkeys(Movement, Heir.JOINED), Movement.TO_INTEGERS: Heir.RESULT, Movement.TO_LOOPS: Heir.BUFFER,
     },
     "The source nodes and tensors that an operation stands for (names.py).")  # fmt: skip
 
 DECISION: "Fact[DecisionAttr]" = Fact(
-    "qmlir.decision", as_is("qmlir.decision", "`#qmlir.decision`"), "operation", {
+    "qmlir.decision", typed("qmlir.decision"), "operation", {
         Movement.REPLACED: Heir.RESULT, Movement.FUSED: "the reader's decision is about both",
         Movement.FOLDED: _COMPUTED, Movement.UNUSED: _ERASED, Movement.TO_INTEGERS: Heir.RESULT,
         Movement.TO_LOOPS: "the ledger is read above",
@@ -200,7 +200,7 @@ IMPORTED = Mark("qmlir.imported", "cast", _OF_SETTINGS,
 UNROUNDED: "Fact[WeightsAttr]" = Fact("qmlir.unrounded", WEIGHTS, "constant", _OF_FLOATS,
     "The float network's values, where the constant holds values rounded to a quantized type.")  # fmt: skip
 
-LEVELS: "Fact[LevelsAttr]" = Fact("qmlir.levels", as_is("qmlir.levels", "`#qmlir.levels`"), "constant", _OF_VALUES,
+LEVELS: "Fact[LevelsAttr]" = Fact("qmlir.levels", typed("qmlir.levels"), "constant", _OF_VALUES,
     "The levels that its numbers follow, and in how few bits they are stored (levels.py).")  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ LAYER_REST = Fact("rest", ANY, "`npu.layer`", dict.fromkeys(Movement, "commands 
 # ---------------------------------------------------------------------------------------------------------------
 # Functions and arguments
 
-STATE: "Fact[StateAttr]" = Fact("qmlir.state", as_is("qmlir.state", "`#qmlir.state`"), "argument", _HELD,
+STATE: "Fact[StateAttr]" = Fact("qmlir.state", typed("qmlir.state"), "argument", _HELD,
     "The argument lives from call to call (states.py).", ends="finish-loops")  # fmt: skip
 
 SCALES = Fact("qmlir.scales", ANY, "function, module, any operation", _HELD,

@@ -87,7 +87,7 @@ def _refuse_former(text: str, name: str) -> None:
         if (at := text.find(f"{key} = ")) >= 0:
             place = Span(at, at + len(key), Input(text, name)).get_location()
             remedy = "quantize the model again from its own file, and save the module anew"
-            raise SourceError(f"{key} is how version 0.4 wrote what qmlir.levels states now", place, remedy=remedy)
+            raise SourceError(f"{key} is how earlier versions wrote what qmlir.levels states", place, remedy=remedy)
 
 
 def _is_xdsls(error: Exception) -> bool:

@@ -95,23 +95,30 @@ _DTYPES: dict[Attribute, np.dtype[Any]] = {
 }
 
 
+class UnknownElementError(KeyError):
+    """Raised for an element type that MLIR has and numpy lacks, or that numpy has and MLIR lacks."""
+
+
 def element_type_of(dtype: npt.DTypeLike) -> Attribute:
     """Returns the MLIR element type of a numpy dtype: float32 → f32, int8 → i8, uint8 → ui8, bool → i1.
 
     Raises:
-        KeyError: No element type is known for the dtype.
+        UnknownElementError: No element type is known for the dtype.
     """
-    return _ELEMENT_TYPES[np.dtype(dtype).name]
+    name = np.dtype(dtype).name
+    if name not in _ELEMENT_TYPES:
+        raise UnknownElementError(name)
+    return _ELEMENT_TYPES[name]
 
 
 def dtype_of(element: Attribute) -> np.dtype[Any]:
     """Returns the numpy dtype of an MLIR element type; the inverse of `element_type_of`.
 
     Raises:
-        KeyError: No dtype is known for the element type.
+        UnknownElementError: No dtype is known for the element type.
     """
     if element not in _DTYPES:
-        raise KeyError(f"no numpy dtype for {element}")
+        raise UnknownElementError(f"no numpy dtype for {element}")
     return _DTYPES[element]
 
 

@@ -140,10 +140,8 @@ class Codebook(Levels):
 
     BITS: ClassVar[range] = range(2, 7)  # with 7 bits a table has most integers of 8 bits; even distances serve as well
     LEARNED: ClassVar[bool] = False
-    UNKNOWN: ClassVar[tuple[str, str] | None] = (
-        "codebook, whose entries are not at even distances",
-        "ask for rounding=auto or rounding=gptq, or weight-levels=even",
-    )
+    UNKNOWN: ClassVar[str] = "codebook, whose entries are not at even distances"
+    UNKNOWN_REMEDY: ClassVar[str] = "ask for rounding=auto or rounding=gptq, or weight-levels=even"
 
     bits: int
     table: Array

@@ -76,10 +76,8 @@ class Groups(Levels):
     """
 
     BITS: ClassVar[range] = range(2, 7)  # they leave room for a multiplier
-    UNKNOWN: ClassVar[tuple[str, str] | None] = (
-        "groups of weights, whose integers have a multiplier",
-        "ask for rounding=auto, or granularity=channel",
-    )
+    UNKNOWN: ClassVar[str] = "groups of weights, whose integers have a multiplier"
+    UNKNOWN_REMEDY: ClassVar[str] = "ask for rounding=auto, or granularity=channel"
 
     bits: int
     size: int

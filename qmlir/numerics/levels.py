@@ -102,8 +102,11 @@ class Levels(ABC):
     LEARNED: ClassVar[bool] = True
     """Whether a rounding that learns to round each weight up or down, AdaRound, knows these levels."""
 
-    UNKNOWN: ClassVar[tuple[str, str] | None] = None
-    """What a rounding that does not know these levels does not know, and what to ask for; None if all know them."""
+    UNKNOWN: ClassVar[str] = ""
+    """What a rounding that does not know these levels does not know; empty if all know them."""
+
+    UNKNOWN_REMEDY: ClassVar[str] = ""
+    """What to ask for in place of such a rounding."""
 
     bits: int
     """The bits of a stored integer."""

@@ -11,7 +11,7 @@ import pytest
 
 import qmlir
 from qmlir.devices import Device, load_device
-from qmlir.devices.description.reading import data_of
+from qmlir.devices.description.changing import data_of
 from qmlir.devices.description.schema import Table, keys_of, table_of
 from qmlir.errors import FileError, OptionError
 

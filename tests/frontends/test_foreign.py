@@ -45,6 +45,7 @@ def test_endings_are_lower_case_and_none_is_read() -> None:
     assert not {".onnx", ".tflite", ".mlir", ".pb", ".pbtxt", ".prototxt"} & set(FOREIGN)
 
 
+@pytest.mark.slow
 def test_a_file_of_pytorch_is_loaded_in_pytorch(tmp_path: Path) -> None:
     """What the refusal of a .pt file advises."""
     torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed")

@@ -18,7 +18,7 @@ from tests.frontends.caffe2.nets import made
 from tests.frontends.onnx.agreement import FLOAT, kinds
 from tests.frontends.tflite.files import Op, T, model
 
-KNOWN = [(domain, name) for domain, name, _ in CONVERTERS.operators()]
+KNOWN = [(domain, name) for domain, name, _ in CONVERTERS.versions()]
 
 
 def reason_of(kind: str, domain: str = "") -> str:

@@ -6,14 +6,13 @@ nearly all that is not finite is taken back.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from tests.chance import Chance
 from tests.fuzz.graphs import Array, Graph, Node
 from tests.fuzz.oracle import NodeSession
-
-T = TypeVar("T")
 
 OPSETS = (13, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28)
 SAMPLES = 4
@@ -25,7 +24,7 @@ class Refused(Exception):
     """A node that cannot be: it is taken back."""
 
 
-class Drawing:
+class Drawing(Chance):
     """A network under construction, with the values of all tensors on each sample."""
 
     def __init__(self, rng: np.random.Generator):
@@ -43,18 +42,6 @@ class Drawing:
         self._names = 0
 
     # -- numbers ----------------------------------------------------------------------------------------------
-
-    def chance(self, probability: float) -> bool:
-        """True as often as the probability says."""
-        return bool(self.rng.random() < probability)
-
-    def integer(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`, both included."""
-        return int(self.rng.integers(low, high + 1)) if high > low else low
-
-    def choice(self, options: Sequence[T]) -> T:
-        """One of the options."""
-        return options[int(self.rng.integers(len(options)))]
 
     def shape(self, low: int = 0, high: int = 5) -> tuple[int, ...]:
         """A shape of a rank between the two, mostly of small sizes, now and then 1 or 0."""

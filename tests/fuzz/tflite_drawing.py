@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.chance import Chance
 from tests.frontends.tflite.files import CODES, Op, T, constant, interpreter, model, run
 from tests.fuzz.graphs import Array
 
@@ -61,7 +62,7 @@ class File:
         return {op.kind for op in self.ops}
 
 
-class Drawing:
+class Drawing(Chance):
     """A file under construction, with what its tensors stand for on each sample, as floats."""
 
     def __init__(self, rng: np.random.Generator):
@@ -73,18 +74,6 @@ class Drawing:
         self.counts: dict[int, list[Array]] = {}
         self.computed: list[int] = []
         self.samples: list[list[Array]] = [[] for _ in range(SAMPLES)]
-
-    def choice(self, options: Sequence[Any]) -> Any:
-        """One of the options."""
-        return options[int(self.rng.integers(len(options)))]
-
-    def chance(self, probability: float) -> bool:
-        """True as often as the probability says."""
-        return bool(self.rng.random() < probability)
-
-    def integer(self, low: int, high: int) -> int:
-        """An integer from `low` to `high`, both included."""
-        return int(self.rng.integers(low, high + 1)) if high > low else low
 
     def shape(self, x: int) -> tuple[int, ...]:
         """The shape of a tensor."""

@@ -80,6 +80,7 @@ def check_network(quantized: ModuleOp, samples: Sequence[Array]) -> None:
     networks.check_network(Compiled(text), quantized, samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_uint8"])
 def test_digits(schema: str) -> None:
     check_network(*networks.digits(schema))

@@ -77,6 +77,7 @@ def check_network(quantized: ModuleOp, samples: Sequence[np.ndarray]) -> None:
     networks.check_network(compiled, quantized, samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_uint8"])
 def test_digits(schema: str) -> None:
     check_network(*networks.digits(schema))

@@ -64,7 +64,7 @@ def test_a_clone_keeps_its_place_and_a_new_operation_has_that_of_what_is_around_
         ("func.func @f() {\n  func.return\n", "f.mlir:2:3: "),
         (
             "%w = nn.constant dense<1> {\n qmlir.groups = 3} : i8",
-            "f.mlir:2:2: qmlir.groups is how version 0.4 wrote",
+            "f.mlir:2:2: qmlir.groups is how earlier versions wrote",
         ),
         ("%a = arith.addi %b,\n  %nowhere : i32\n%b = arith.constant 1 : i32", "f.mlir:2:3: %nowhere is used but not"),
     ],

@@ -21,44 +21,22 @@ def u4(*shape: int) -> Operand:
 
 BLOCKS = (
     Sample(qint.BlockedFullyConnectedOp, "plain", (i(8, 3, 32), i(8, 5, 32), i(32, 5, 4, most=30_000)), {}, i64),
-    Sample(
-        qint.BlockedFullyConnectedOp,
-        "bias, a block",
-        (i(8, 1, 7), i(8, 20, 7), i(32, 20, 1, most=30_000), i(64, 20, most=1 << 40)),
-        zero(-128),
-        i64,
-    ),
-    Sample(
-        qint.BlockedFullyConnectedOp,
-        "i16 data and weights, odd blocks",
-        (i(16, 9, 15), i(16, 17, 15, most=255), i(32, 17, 3, most=130_000), i(64, 17, most=1 << 40)),
-        zero(5),
-        i64,
-    ),
-)
+    Sample(qint.BlockedFullyConnectedOp, "bias, a block",
+           (i(8, 1, 7), i(8, 20, 7), i(32, 20, 1, most=30_000), i(64, 20, most=1 << 40)), zero(-128), i64),
+    Sample(qint.BlockedFullyConnectedOp, "i16 data and weights, odd blocks",
+           (i(16, 9, 15), i(16, 17, 15, most=255), i(32, 17, 3, most=130_000), i(64, 17, most=1 << 40)), zero(5), i64),
+)  # fmt: skip
 """Integer layers with a multiplier for each block."""
 
 FLOAT_SAMPLES = (
-    Sample(
-        nn.BlockedFullyConnectedOp,
-        "of 4 bits, the last block shorter",
-        (f(3, 20), u4(5, 20), f(5, 3, low=-0.2), u4(5, 3), f(5)),
-        {"block": IntegerAttr(8, i64)} | clamp(-3, 4),
-    ),
-    Sample(
-        nn.BlockedFullyConnectedOp,
-        "one block",
-        (f(2, 6), i(8, 3, 6), f(3, 1, low=0.1), i(8, 3, 1)),
-        {"block": IntegerAttr(9, i64)},
-    ),
+    Sample(nn.BlockedFullyConnectedOp, "of 4 bits, the last block shorter",
+           (f(3, 20), u4(5, 20), f(5, 3, low=-0.2), u4(5, 3), f(5)), {"block": IntegerAttr(8, i64)} | clamp(-3, 4)),
+    Sample(nn.BlockedFullyConnectedOp, "one block", (f(2, 6), i(8, 3, 6), f(3, 1, low=0.1), i(8, 3, 1)),
+           {"block": IntegerAttr(9, i64)}),
     Sample(nn.MaxPoolIndices2DOp, "halving", (f(1, 6, 4, 3),), window(strides=(2, 2), window=(2, 2))),
-    Sample(
-        nn.MaxPoolIndices2DOp,
-        "padded and dilated",
-        (f(2, 7, 7, 3, low=-9, high=-1),),
-        window((2, 1), (1, 1, 0, 1), (2, 1), (3, 2)),
-    ),
-)
+    Sample(nn.MaxPoolIndices2DOp, "padded and dilated", (f(2, 7, 7, 3, low=-9, high=-1),),
+           window((2, 1), (1, 1, 0, 1), (2, 1), (3, 2))),
+)  # fmt: skip
 
 OTHER_SAMPLES = (
     Sample(nn.MatMulOp, "i32", (i(32, 2, 3, 5), i(32, 5, 4))),

@@ -25,10 +25,8 @@ FLOAT_SAMPLES = (
 )
 
 OTHER_SAMPLES = (
-    Sample(
-        nn.NonMaxSuppressionOp, "and equal ones", (f(1, 20, 4), f(1, 1, 20)),
-        {**kept(6, 0.0, 0.25), "keep_equal_scores": TRUE, "drop_equal_overlaps": TRUE},
-    ),
+    Sample(nn.NonMaxSuppressionOp, "and equal ones", (f(1, 20, 4), f(1, 1, 20)),
+           {**kept(6, 0.0, 0.25), "keep_equal_scores": TRUE, "drop_equal_overlaps": TRUE}),
     Sample(nn.NonMaxSuppressionOp, "none", (f(1, 6, 4), f(1, 2, 6)), kept(4, 0.5, 9.0)),
     Sample(nn.NonZeroOp, "i1", (truth(5, 7),)),
     Sample(nn.NonZeroOp, "i8", (i(8, 2, 3, 40, most=1),)),

@@ -127,10 +127,9 @@ FLOAT_SAMPLES = (
     Sample(nn.SampleOp, "linear", (f(2, 4, 5, 18), f(2, 3, 2, 2, low=-2, high=7)), sampled("linear", "zeros")),
     Sample(nn.SampleOp, "nearest", (f(1, 4, 5, 2), f(1, 20, 2, 2, low=-9, high=9)), sampled("nearest", "border")),
     Sample(nn.SampleOp, "cubic", (f(1, 6, 5, 3), f(1, 20, 2, 2, low=-9, high=9)), sampled("cubic", "reflect_edges")),
-    Sample(
-        nn.SampleOp, "mirrored", (f(1, 6, 5, 3), f(1, 20, 2, 2, low=-9, high=9)), sampled("linear", "reflect_centres")
-    ),
-)
+    Sample(nn.SampleOp, "mirrored", (f(1, 6, 5, 3), f(1, 20, 2, 2, low=-9, high=9)),
+           sampled("linear", "reflect_centres")),
+)  # fmt: skip
 
 INTEGER_SAMPLES = (
     Sample(nn.BroadcastOp, "i8", (i(8, 3, 1),), shape(2, 3, 20)),
@@ -150,16 +149,12 @@ QINT_SAMPLES = (
     Sample(qint.InterpolateOp, "half up", (i(8, 2, 5, 3),), parts({1: (5, 7)}, 15, "half_up", 128)),
     Sample(qint.InterpolateOp, "half away", (i(16, 1, 4, 5, 9),), parts({1: (4, 8), 2: (5, 3)}, 10, "half_away")),
     Sample(qint.InterpolateOp, "in floats", (i(8, 1, 4, 5, 3),), parts({1: (4, 7), 2: (5, 9)}, 24, "float32", 128)),
-    Sample(
-        qint.InterpolateOp,
-        "in floats, weights first",
-        (i(8, 1, 4, 5, 3),),
-        parts({1: (4, 7), 2: (5, 9)}, 24, "float32_product", 128),
-    ),
+    Sample(qint.InterpolateOp, "in floats, weights first", (i(8, 1, 4, 5, 3),),
+           parts({1: (4, 7), 2: (5, 9)}, 24, "float32_product", 128)),
     Sample(qint.ResizeOp, "one axis", (i(8, 2, 5, 3),), fixed({1: (5, 7)}, 14)),
     Sample(qint.ResizeOp, "rows and columns", (i(8, 1, 4, 5, 18),), fixed({1: (4, 7), 2: (5, 3)}, 10) | zero(-128)),
     Sample(qint.ResizeOp, "i16, channels first", (i(16, 1, 2, 4, 5),), fixed({3: (5, 9), 2: (4, 8)}, 6) | zero(5)),
-)
+)  # fmt: skip
 
 OTHER_SAMPLES = (
     Sample(nn.PadOp, "ui8", (u8(2, 3),), pads([1, 0], [0, 2], IntegerAttr(200, IntegerType(8, Signedness.UNSIGNED)))),

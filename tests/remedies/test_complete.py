@@ -151,6 +151,9 @@ NOT_CARRIED_OUT = {
         "install binutils or LLVM",
         "report this to the package's authors",
     ),
+    "only modules that an earlier version wrote meet it": (
+        "quantize the model again from its own file, and save the module anew",
+    ),
     "another machine is needed": ("give the process more memory", "--features=-amx-int8"),
     "says that nothing helps": ("there is none",),
     "only modules written by hand meet it": (

@@ -26,7 +26,13 @@ from tests.remedies.case import Action, Case, both, check, command, opt, passes,
 Steps = Sequence[Any]
 
 
-def function(body: str, arguments: str, result: str) -> str:
+def function(body: str, arguments: str = "", result: str = "") -> str:
+    """A module whose main computes `%y`; the types of one operation `%y = …` say what it takes and yields."""
+    if not result:
+        left, _, types = body.rpartition(" : ")
+        given, result = re.split(" -> | to ", types)
+        named = dict(zip(re.findall(r"%(?!y)\w+", left), given.split(", "), strict=True))
+        body, arguments = f"  {body}", ", ".join(f"{name}: {type}" for name, type in named.items())
     return f"func.func @main({arguments}) -> {result} {{\n{body}\n  func.return %y : {result}\n}}\n"
 
 
@@ -59,84 +65,40 @@ SUM = [node("Add", "x x")]
 POOL = [node("Reshape", "x s", "i"), node("MaxPool", "i", kernel_shape=[2, 2])]
 IMAGE = {"s": np.array([1, 1, 2, 4])}
 REQUANTIZE = function(
-    "  %y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "
-    '"single", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>',
-    "%x: tensor<4xi32>",
-    "tensor<4xi8>",
+    "%y = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "
+    '"single", min = -128 : i32, max = 127 : i32} : tensor<4xi32> -> tensor<4xi8>'
 )
 WIDE = REQUANTIZE.replace("-128 : i32, max = 127", "-2147483648 : i32, max = 2147483647")
 WIDE = WIDE.replace("shift = array<i32: -4>", "shift = array<i32: 0>").replace("-> tensor<4xi8>", "-> tensor<4xi32>")
 WIDE = WIDE.replace("%y : tensor<4xi8>", "%y : tensor<4xi32>")
 CONV = function(
-    "  %y = qint.conv2d %x, %w {zero_point = 200 : i32, padding = array<i64: 1, 0, 0, 0>} : tensor<1x2x2x1xi8>, "
-    "tensor<1x2x2x1xi8> -> tensor<1x2x1x1xi32>",
-    "%x: tensor<1x2x2x1xi8>, %w: tensor<1x2x2x1xi8>",
-    "tensor<1x2x1x1xi32>",
+    "%y = qint.conv2d %x, %w {zero_point = 200 : i32, padding = array<i64: 1, 0, 0, 0>} : "
+    "tensor<1x2x2x1xi8>, tensor<1x2x2x1xi8> -> tensor<1x2x1x1xi32>"
 )
-MOVED = function(
-    "  %y = nn.transpose %x {permutation = array<i64: 1, 0>} : tensor<0x3xi8> -> tensor<3x0xi8>",
-    "%x: tensor<0x3xi8>",
-    "tensor<3x0xi8>",
-)
-RESHAPED = function(
-    "  %y = nn.reshape %x {shape = array<i64: 2, 2>} : tensor<4xi64> -> tensor<2x2xi64>",
-    "%x: tensor<4xi64>",
-    "tensor<2x2xi64>",
-)
-GATHERED = function(
-    "  %y = nn.gather %x, %i {axis = 0 : i64} : tensor<4xi8>, tensor<3xi64> -> tensor<3xi8>",
-    "%x: tensor<4xi8>, %i: tensor<3xi64>",
-    "tensor<3xi8>",
-)
-TRUTHS = function(
-    "  %y = nn.gather %x, %i {axis = 0 : i64} : tensor<4xi1>, tensor<3xi32> -> tensor<3xi1>",
-    "%x: tensor<4xi1>, %i: tensor<3xi32>",
-    "tensor<3xi1>",
-)
-MAXIMUM = function(
-    "  %y = nn.reduce_max %x {axes = array<i64: 0>} : tensor<4xui8> -> tensor<1xui8>",
-    "%x: tensor<4xui8>",
-    "tensor<1xui8>",
-)
+MOVED = function("%y = nn.transpose %x {permutation = array<i64: 1, 0>} : tensor<0x3xi8> -> tensor<3x0xi8>")
+RESHAPED = function("%y = nn.reshape %x {shape = array<i64: 2, 2>} : tensor<4xi64> -> tensor<2x2xi64>")
+GATHERED = function("%y = nn.gather %x, %i {axis = 0 : i64} : tensor<4xi8>, tensor<3xi64> -> tensor<3xi8>")
+TRUTHS = function("%y = nn.gather %x, %i {axis = 0 : i64} : tensor<4xi1>, tensor<3xi32> -> tensor<3xi1>")
+MAXIMUM = function("%y = nn.reduce_max %x {axes = array<i64: 0>} : tensor<4xui8> -> tensor<1xui8>")
 SCATTERED = function(
-    "  %y = nn.scatter_nd %x, %u, %i : tensor<8192xi8>, tensor<4096xi8>, tensor<4096x1xi32> -> tensor<8192xi8>",
-    "%x: tensor<8192xi8>, %u: tensor<4096xi8>, %i: tensor<4096x1xi32>",
-    "tensor<8192xi8>",
+    "%y = nn.scatter_nd %x, %u, %i : tensor<8192xi8>, tensor<4096xi8>, tensor<4096x1xi32> -> tensor<8192xi8>"
 )
-DEPTHLESS = function(
-    "  %y = nn.scatter_nd %x, %u, %i : tensor<4xi8>, tensor<1x4xi8>, tensor<1x0xi64> -> tensor<4xi8>",
-    "%x: tensor<4xi8>, %u: tensor<1x4xi8>, %i: tensor<1x0xi64>",
-    "tensor<4xi8>",
-)
-CAST = function(
-    "  %y = quant.qcast %x : tensor<4xf64> to tensor<4x!quant.uniform<i8:f64, 0.5>>",
-    "%x: tensor<4xf64>",
-    "tensor<4x!quant.uniform<i8:f64, 0.5>>",
-)
-SMALL = function(
-    "  %y = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 1.0e-31>>",
-    "%x: tensor<4xf32>",
-    "tensor<4x!quant.uniform<i8:f32, 1.0e-31>>",
-)
+DEPTHLESS = function("%y = nn.scatter_nd %x, %u, %i : tensor<4xi8>, tensor<1x4xi8>, tensor<1x0xi64> -> tensor<4xi8>")
+CAST = function("%y = quant.qcast %x : tensor<4xf64> to tensor<4x!quant.uniform<i8:f64, 0.5>>")
+SMALL = function("%y = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 1.0e-31>>")
 FLOAT_MAXIMUM = MAXIMUM.replace("ui8", "f32")
 
 DIV = function(
-    "  %y = qint.div %x, %x {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : "
-    "tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>",
-    "%x: tensor<4xi16>",
-    "tensor<4xi16>",
+    "%y = qint.div %x, %x {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : "
+    "i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>"
 )
 ADD = function(
-    "  %y = qint.add %x, %x {multipliers = array<i64: 2147483647, 2147483647>, shift = 31 : i32, min = -32768 : i32, "
-    "max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>",
-    "%x: tensor<4xi16>",
-    "tensor<4xi16>",
+    "%y = qint.add %x, %x {multipliers = array<i64: 2147483647, 2147483647>, shift = 31 : i32, min = -32768 "
+    ": i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>"
 )
 MUL = function(
-    "  %y = qint.mul %x, %x {lhs_zero_point = 32767 : i32, rhs_zero_point = 32767 : i32} : "
-    "tensor<4xi16>, tensor<4xi16> -> tensor<4xi32>",
-    "%x: tensor<4xi16>",
-    "tensor<4xi32>",
+    "%y = qint.mul %x, %x {lhs_zero_point = 32767 : i32, rhs_zero_point = 32767 : i32} : tensor<4xi16>, "
+    "tensor<4xi16> -> tensor<4xi32>"
 )
 
 UPSTREAM = {
@@ -170,9 +132,7 @@ UPSTREAM = {
     "use precision=int8": Case(
         passes(
             function(
-                "  %y = qint.max_pool2d %x {window = array<i64: 2, 2>} : tensor<1x2x2x1xi32> -> tensor<1x1x1x1xi32>",
-                "%x: tensor<1x2x2x1xi32>",
-                "tensor<1x1x1x1xi32>",
+                "%y = qint.max_pool2d %x {window = array<i64: 2, 2>} : tensor<1x2x2x1xi32> -> tensor<1x1x1x1xi32>"
             ),
             "qint-to-tosa",
         ),
@@ -373,18 +333,12 @@ MACHINE = {
         ("i8:", "i16:"),
     ),
     "store it in 8 bits": edited(
-        function(
-            "  %y = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i64:f32, 0.5>>",
-            "%x: tensor<4xf32>",
-            "tensor<4x!quant.uniform<i64:f32, 0.5>>",
-        ).replace("i64", "i4"),
+        function("%y = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<i64:f32, 0.5>>").replace("i64", "i4"),
         ["nn-to-loops"],
         ("i4", "i8"),
     ),
     "cast constants only": edited(
-        function(
-            "  %y = nn.cast %x : tensor<4xf8E4M3FN> -> tensor<4xf32>", "%x: tensor<4xf8E4M3FN>", "tensor<4xf32>"
-        ).replace("f8E4M3FN", "f8E8M0FNU"),
+        function("%y = nn.cast %x : tensor<4xf8E4M3FN> -> tensor<4xf32>").replace("f8E4M3FN", "f8E8M0FNU"),
         ["nn-to-loops"],
         ("f8E8M0FNU", "f16"),
     ),
@@ -399,11 +353,7 @@ MACHINE = {
         command("import net.onnx -o o.mlir"),
     ),
     "use quant.qcast and quant.dcast": edited(
-        function(
-            "  %y = nn.cast %x : tensor<4xf32> -> tensor<4x!quant.uniform<i8:f32, 0.5>>",
-            "%x: tensor<4xf32>",
-            "tensor<4x!quant.uniform<i8:f32, 0.5>>",
-        ),
+        function("%y = nn.cast %x : tensor<4xf32> -> tensor<4x!quant.uniform<i8:f32, 0.5>>"),
         [],
         ("nn.cast %x : tensor<4xf32> ->", "quant.qcast %x : tensor<4xf32> to"),
     ),

@@ -10,9 +10,9 @@ import qmlir
 
 PACKAGE = Path(qmlir.__file__).parent
 HOLDS_A_REMEDY = re.compile(r"(?i)\w*remed(y|ies)|_\w+_AGAIN")
-MAY_HOLD_ONE = re.compile(r"(?i)remed|_AGAIN|UnsupportedError\(")
-POSITIONAL = {"UnsupportedError": 2}
-"""Errors whose remedy has no keyword → its position."""
+MAY_HOLD_ONE = re.compile(r"(?i)remed|_AGAIN|UnsupportedError\(|Kind\(")
+POSITIONAL = {"UnsupportedError": 2, "Kind": 1}
+"""What takes a remedy without a keyword → its position."""
 
 
 def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
@@ -56,5 +56,6 @@ def remedies() -> dict[str, str]:
             continue
         for expression in _expressions(ast.parse(source)):
             for text in _texts(expression):
-                found.setdefault(text, f"{path.relative_to(PACKAGE)}:{expression.lineno}")
+                if text:
+                    found.setdefault(text, f"{path.relative_to(PACKAGE)}:{expression.lineno}")
     return found

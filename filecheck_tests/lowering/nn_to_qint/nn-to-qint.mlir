@@ -1,7 +1,7 @@
 // The pass as a whole: where integers meet what is not, and twice is once. Each family has a file of its own.
 
-// RUN: qmlir-opt --nn-to-qint --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --nn-to-qint --nn-to-qint --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --nn-to-qint %s | filecheck %s
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 
@@ -20,9 +20,6 @@ func.func @boundary(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x!a>, tensor<4
   func.return %2, %1, %1, %0 : tensor<4xf32>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>
 }
 
-// -----
-
-!a = !quant.uniform<i8:f32, 0.5:3>
 !s = !quant.uniform<i8:f32, 3.90625e-03:-128>
 
 // A fallback: a normalization on quantized types is computed in f32 between casts, and says why.
@@ -40,10 +37,6 @@ func.func @fallback(%x: tensor<1x4x!a>) -> tensor<4x!s> {
   %2 = nn.reshape %1 {shape = array<i64: 4>} : tensor<1x4x!s> -> tensor<4x!s>
   func.return %2 : tensor<4x!s>
 }
-
-// -----
-
-!a = !quant.uniform<i8:f32, 0.5:3>
 
 // Float networks, integers, quantized values that nobody computes on, other functions.
 // CHECK-LABEL: func.func @untouched

@@ -14,8 +14,6 @@ func.func @pools(%x: tensor<1x4x4x2x!a>) -> tensor<1x1x1x2x!a> {
   func.return %1 : tensor<1x1x1x2x!a>
 }
 
-// -----
-
 !u = !quant.uniform<u8:f32, 0.5:131>
 
 // Means of unsigned bytes round as unsigned ones do.
@@ -27,11 +25,6 @@ func.func @unsigned(%x: tensor<1x2x2x2xf32>) -> tensor<1x1x1x2xf32> {
   %2 = quant.dcast %1 : tensor<1x1x1x2x!u> to tensor<1x1x1x2xf32>
   func.return %2 : tensor<1x1x1x2xf32>
 }
-
-// -----
-
-!a = !quant.uniform<i8:f32, 0.5:3>
-!b = !quant.uniform<i8:f32, 0.25:-10>
 
 // A global mean is a sum and a multiplier that divides: 0.5 / (0.25 · 16) = 2^-3.
 // CHECK-LABEL: func.func @global

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --nn-to-qint --elide-weights --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --nn-to-qint --elide-weights %s | filecheck %s
 
 !a = !quant.uniform<i8:f32, 0.5:3>
 
@@ -20,18 +20,12 @@ func.func @movement(%x: tensor<4x!a>) -> tensor<6x2x!a> {
   func.return %4 : tensor<6x2x!a>
 }
 
-// -----
-
-!a = !quant.uniform<i8:f32, 0.5:3>
-
 // CHECK-LABEL: func.func @dilate
 // CHECK: nn.dilate %{{.*}} {dilations = array<i64: 2>, value = 5 : i8} : tensor<4xi8> -> tensor<7xi8>
 func.func @dilate(%x: tensor<4x!a>) -> tensor<7x!a> {
   %0 = nn.dilate %x {dilations = array<i64: 2>, value = 1.0 : f32} : tensor<4x!a> -> tensor<7x!a>
   func.return %0 : tensor<7x!a>
 }
-
-// -----
 
 // Unsigned storage is 128 less inside, and as it was at the edges.
 !u = !quant.uniform<u8:f32, 0.5:128>

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --qint-to-npu=device=nmp --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --convert-qint-to-npu=device=nmp --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --qint-to-npu=device=nmp %s | filecheck %s
+// RUN: qmlir-opt --convert-qint-to-npu=device=nmp %s | filecheck %s
 
 // A contraction runs with the change of scale that ends its sums, casts of the caller's floats on the host; constants
 // stand where they are read.
@@ -27,8 +27,6 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
 // CHECK-NEXT: npu.yield %{{.*}} : tensor<1x2xi8>
 // CHECK-NEXT: }
 // CHECK-NEXT: %{{.*}} = npu.host "quant.scast" (%{{.*}} = %y : tensor<1x2xi8>) -> (tensor<1x2xf32>)
-
-// -----
 
 // What the device refuses runs on the host, sums and their change of scale together; movement between operations of
 // the host stays there, movement beside the device does not. Calls are one where no layer lies between.
@@ -58,8 +56,6 @@ func.func @refused(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
 // CHECK:      %v = npu.layer "qint.requantize"
 // CHECK:      %u = npu.layer "nn.reshape.1"
 
-// -----
-
 // Two calls where a layer lies between, one in which nothing is computed: the caller gets what it gave.
 func.func @two_calls(%x: tensor<1x4xi8>) -> (tensor<1x4xi8>, tensor<1x4xi8>) {
   %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x4xi8> -> tensor<1x4xi8>
@@ -75,8 +71,6 @@ func.func @two_calls(%x: tensor<1x4xi8>) -> (tensor<1x4xi8>, tensor<1x4xi8>) {
 // CHECK-NEXT: npu.yield
 // CHECK-NEXT: }
 // CHECK-NEXT: func.return %c, [[X]]
-
-// -----
 
 // Weights that are computed, data of 32 bits, tensors without elements, sums that two operations read: what the
 // commands of no device take. The reshape is no success by itself, the last layer is one.
@@ -101,8 +95,6 @@ func.func @no_device(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %n: tensor<1x4xi32>
 // CHECK:      npu.host {{.*}} because "qint.requantize: data of other layers has 8 or 16 bits"
 // CHECK:      %s = npu.layer
 
-// -----
-
 // A change of type alone is another name for the same bytes: nothing crosses for it.
 func.func @named(%x: tensor<1x4x!quant.uniform<u8:f32, 0.5:128>>) -> tensor<1x4x!quant.uniform<u8:f32, 0.25:128>> {
   %0 = quant.scast %x : tensor<1x4x!quant.uniform<u8:f32, 0.5:128>> to tensor<1x4xi8>
@@ -115,8 +107,6 @@ func.func @named(%x: tensor<1x4x!quant.uniform<u8:f32, 0.5:128>>) -> tensor<1x4x
 // CHECK:      npu.layer "qint.requantize"
 // CHECK:      npu.layer "quant.scast.1"
 // CHECK-NOT:  npu.host
-
-// -----
 
 // Between two calls of the host a region of the device costs a call, and its bytes out and in: more than it saves where
 // it computes little. Of what moves there too, each operation says so; the last region stays.
@@ -141,8 +131,6 @@ func.func @fallback(%x: tensor<1x4xi8>) -> tensor<1x2xi8> {
 // CHECK-NEXT: %d = npu.layer "qint.requantize.1"
 // CHECK:      %e = npu.host "qint.requantize.2" {{.*}} costs 501
 
-// -----
-
 // With as much to compute that the host would take longer, it stays on the device.
 func.func @worth_it(%x: tensor<1x64x64x1xi8>) -> tensor<1x60x60x2xi8> {
   %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x64x64x1xi8> -> tensor<1x64x64x1xi8>
@@ -160,8 +148,6 @@ func.func @worth_it(%x: tensor<1x64x64x1xi8>) -> tensor<1x60x60x2xi8> {
 // What follows it costs the last call nothing: computing takes no longer than its bytes.
 // CHECK-SAME: its boundary transfers would cost 0 cycles beside the 900 that nmp takes at least; the host takes 0 (fallback)
 // CHECK-NOT:  npu.layer
-
-// -----
 
 // Movement of what a call of the host writes or reads anyway joins that call, with what gives it another shape on the
 // way, where the device takes longer for it: nmp loads single bytes in bursts of 64, and writes them one by one.
@@ -190,8 +176,6 @@ func.func @beside(%x: tensor<1x3x16x16xf32>) -> tensor<1x768xf32> {
 // CHECK-NEXT: quant.scast
 // CHECK-NEXT: quant.dcast
 
-// -----
-
 // It stays on the device where the host would write much more for it.
 func.func @growing(%x: tensor<1x1x1x64xi8>) -> tensor<1x8x8x64xi8> {
   %a = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x1x1x64xi8> -> tensor<1x1x1x64xi8>
@@ -202,8 +186,6 @@ func.func @growing(%x: tensor<1x1x1x64xi8>) -> tensor<1x8x8x64xi8> {
 // CHECK-LABEL: func.func @growing
 // CHECK-NEXT: npu.host "qint.requantize"
 // CHECK:      npu.layer "nn.broadcast"
-
-// -----
 
 // No call is made for it: what the caller gives in integers, or takes, or an operation of the device reads, moves on
 // the device.

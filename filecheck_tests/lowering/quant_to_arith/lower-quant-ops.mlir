@@ -122,8 +122,6 @@ func.func @qcast_blocks(%x: tensor<2x?x4xf32>) -> tensor<2x?x4x!q> {
   func.return %0 : tensor<2x?x4x!q>
 }
 
-// -----
-
 // Storage casts are left alone.
 // CHECK-LABEL: func.func @scast
 // CHECK-NEXT: quant.scast

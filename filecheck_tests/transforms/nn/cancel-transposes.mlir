@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --cancel-transposes --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --cancel-transposes %s | filecheck %s
 
 // A transpose sinks through what does not care until it meets its inverse.
 // CHECK-LABEL: func.func @unary
@@ -13,8 +13,6 @@ func.func @unary(%x: tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32> {
   func.return %y : tensor<1x4x5x3xf32>
 }
 
-// -----
-
 // It ends at the function's edge. Names of a transpose that is gone go to the operation whose result it showed.
 // CHECK-LABEL: func.func @edge
 // CHECK-NEXT: %[[X:.*]] = nn.global_average_pool %x {qmlir.name = #qmlir.name<nodes ["pool", "flip"], tensors ["p"], absorbed ["t"]>}
@@ -27,8 +25,6 @@ func.func @edge(%x: tensor<1x4x5x3xf32>) -> tensor<1x3x1x1xf32> {
   %y = nn.sigmoid %t : tensor<1x3x1x1xf32> -> tensor<1x3x1x1xf32>
   func.return %y : tensor<1x3x1x1xf32>
 }
-
-// -----
 
 // Other operands: transposed alike, constants of lower rank, scalars.
 // CHECK-LABEL: func.func @binary
@@ -50,8 +46,6 @@ func.func @binary(%x: tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32> {
   func.return %y : tensor<1x4x5x3xf32>
 }
 
-// -----
-
 // A value whose transpose is only a reshape goes along: squeeze and excitation.
 // CHECK-LABEL: func.func @squeeze_excite
 // CHECK-NEXT: %[[P:.*]] = nn.global_average_pool %x
@@ -70,8 +64,6 @@ func.func @squeeze_excite(%x: tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32> {
   func.return %y : tensor<1x4x5x3xf32>
 }
 
-// -----
-
 // Axes and paddings follow.
 // CHECK-LABEL: func.func @axes
 // CHECK-NEXT: %[[A:.*]] = nn.concat %x, %x {axis = 3 : i64} : tensor<1x4x5x3xf32>, tensor<1x4x5x3xf32> -> tensor<1x4x5x6xf32>
@@ -86,8 +78,6 @@ func.func @axes(%x: tensor<1x4x5x3xf32>) -> tensor<1x14x14x17xf32> {
   %y = nn.pad %b {low = array<i64: 0, 2, 3, 4>, high = array<i64: 0, 6, 7, 8>, value = 1.0 : f32} : tensor<1x6x4x5xf32> -> tensor<1x14x14x17xf32>
   func.return %y : tensor<1x14x14x17xf32>
 }
-
-// -----
 
 // Casts and quantized operations, where the type is per tensor.
 // CHECK-LABEL: func.func @quantized
@@ -104,8 +94,6 @@ func.func @quantized(%x: tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32> {
   func.return %y : tensor<1x4x5x3xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @not_per_axis
 // CHECK-NEXT: nn.transpose
 // CHECK-NEXT: quant.qcast
@@ -115,8 +103,6 @@ func.func @not_per_axis(%x: tensor<2x3xf32>) -> tensor<3x2x!quant.uniform<i8:f32
   %q = quant.qcast %t : tensor<3x2xf32> to tensor<3x2x!quant.uniform<i8:f32:1, {0.5,0.25}>>
   func.return %q : tensor<3x2x!quant.uniform<i8:f32:1, {0.5,0.25}>>
 }
-
-// -----
 
 // A reshape that keeps neighbours together lets it pass, and here nothing is left to move.
 // CHECK-LABEL: func.func @reshape
@@ -129,8 +115,6 @@ func.func @reshape(%x: tensor<1x4x5x3xf32>) -> tensor<1x20x3xf32> {
   func.return %y : tensor<1x20x3xf32>
 }
 
-// -----
-
 // One that scatters them does not.
 // CHECK-LABEL: func.func @not_reshape
 // CHECK-NEXT: %[[A:.*]] = nn.transpose %x
@@ -140,8 +124,6 @@ func.func @not_reshape(%x: tensor<1x4x5x3xf32>) -> tensor<1x60xf32> {
   %y = nn.reshape %t {shape = array<i64: 1, 60>} : tensor<1x3x4x5xf32> -> tensor<1x60xf32>
   func.return %y : tensor<1x60xf32>
 }
-
-// -----
 
 // Flattened for a layer with constant weights, it permutes their columns: channels come last now.
 // CHECK-LABEL: func.func @fully_connected
@@ -156,8 +138,6 @@ func.func @fully_connected(%x: tensor<2x1x2x2xf32>) -> tensor<2x1xf32> {
   %y = nn.fully_connected %f, %w : tensor<2x4xf32>, tensor<1x4xf32> -> tensor<2x1xf32>
   func.return %y : tensor<2x1xf32>
 }
-
-// -----
 
 // A transpose of the batch would mix the rows, and computed weights cannot be permuted here.
 // CHECK-LABEL: func.func @not_fully_connected
@@ -174,8 +154,6 @@ func.func @not_fully_connected(%x: tensor<2x2x2xf32>, %v: tensor<1x4xf32>) -> (t
   func.return %y, %z : tensor<2x1xf32>, tensor<2x1xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @compose
 // CHECK-NEXT: nn.transpose %x {permutation = array<i64: 0, 2, 1, 3>} : tensor<1x4x5x3xf32> -> tensor<1x5x4x3xf32>
 // CHECK-NEXT: func.return
@@ -184,8 +162,6 @@ func.func @compose(%x: tensor<1x4x5x3xf32>) -> tensor<1x5x4x3xf32> {
   %y = nn.transpose %t {permutation = array<i64: 0, 3, 2, 1>} : tensor<1x3x4x5xf32> -> tensor<1x5x4x3xf32>
   func.return %y : tensor<1x5x4x3xf32>
 }
-
-// -----
 
 // At the input side it rises to the argument, so that a normalization meets the convolution.
 // CHECK-LABEL: func.func @input_side
@@ -200,8 +176,6 @@ func.func @input_side(%x: tensor<1x2x4x5xf32>, %w: tensor<1x1x1x2xf32>) -> tenso
   %y = nn.conv2d %t, %w : tensor<1x4x5x2xf32>, tensor<1x1x1x2xf32> -> tensor<1x4x5x1xf32>
   func.return %y : tensor<1x4x5x1xf32>
 }
-
-// -----
 
 // A residual with the argument shares the transpose that is there.
 // CHECK-LABEL: func.func @residual
@@ -220,8 +194,6 @@ func.func @residual(%x: tensor<1x2x4x5xf32>, %w: tensor<2x1x1x2xf32>) -> tensor<
   func.return %y : tensor<1x4x5x2xf32>
 }
 
-// -----
-
 // With several users, it sinks only if all of them let it.
 // CHECK-LABEL: func.func @several_users
 // CHECK: %[[A:.*]] = nn.relu %x : tensor<1x4x5x3xf32>
@@ -236,8 +208,6 @@ func.func @several_users(%x: tensor<1x4x5x3xf32>) -> tensor<1x4x5x3xf32> {
   func.return %y : tensor<1x4x5x3xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @not_several_users
 // CHECK-NEXT: %[[T:.*]] = nn.transpose %x
 // CHECK-NEXT: nn.relu %[[T]]
@@ -248,8 +218,6 @@ func.func @not_several_users(%x: tensor<1x4x5x3xf32>) -> tensor<1x3x4x5xf32> {
   calib.observe %t {name = "t"} : tensor<1x3x4x5xf32>
   func.return %a : tensor<1x3x4x5xf32>
 }
-
-// -----
 
 // A computed operand in the other layout holds it up, and an operation with an order of its own does.
 // CHECK-LABEL: func.func @not_past
@@ -266,8 +234,6 @@ func.func @not_past(%x: tensor<1x4x4x3xf32>, %z: tensor<48xf32>) -> tensor<1x2x2
   %y = nn.max_pool2d %u {window = array<i64: 2, 2>, strides = array<i64: 2, 2>} : tensor<1x4x4x3xf32> -> tensor<1x2x2x3xf32>
   func.return %y : tensor<1x2x2x3xf32>
 }
-
-// -----
 
 // Slices, repetitions, gathers along one axis and resizes change their axes.
 // CHECK-LABEL: func.func @selection

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fold-batch-norm --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fold-batch-norm %s | filecheck %s
 
 // A batch normalization behind a convolution: weights and bias take it in.
 // CHECK-LABEL: func.func @conv2d
@@ -17,8 +17,6 @@ func.func @conv2d(%x: tensor<1x4x4x1xf32>) -> tensor<1x4x4x2xf32> {
   func.return %y : tensor<1x4x4x2xf32>
 }
 
-// -----
-
 // The scale may come first and clamp; channels are last in depthwise weights.
 // CHECK-LABEL: func.func @depthwise
 // CHECK: %[[W:.*]] = nn.constant <tensor<1x1x1x2xf32>, [6.0, 20.0]>
@@ -31,8 +29,6 @@ func.func @depthwise(%x: tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32> {
   %y = nn.mul %scale, %c {min = 0.0 : f32} : tensor<1x1x2xf32>, tensor<1x4x4x2xf32> -> tensor<1x4x4x2xf32>
   func.return %y : tensor<1x4x4x2xf32>
 }
-
-// -----
 
 // Through a reshape that keeps the channels last.
 // CHECK-LABEL: func.func @fully_connected
@@ -49,8 +45,6 @@ func.func @fully_connected(%x: tensor<6x1xf32>) -> tensor<3x2x2xf32> {
   func.return %y : tensor<3x2x2xf32>
 }
 
-// -----
-
 // A scale before a padded convolution folds: padding counts as zero, and a scaled zero is zero.
 // CHECK-LABEL: func.func @scale_before_padding
 // CHECK: %[[W:.*]] = nn.constant <tensor<1x1x1x2xf32>, [6.0, 20.0]>
@@ -64,8 +58,6 @@ func.func @scale_before_padding(%x: tensor<1x4x4x2xf32>) -> tensor<1x6x6x1xf32> 
   func.return %y : tensor<1x6x6x1xf32>
 }
 
-// -----
-
 // An offset there does not.
 // CHECK-LABEL: func.func @not_offset_before_padding
 // CHECK: nn.add
@@ -77,8 +69,6 @@ func.func @not_offset_before_padding(%x: tensor<1x4x4x2xf32>) -> tensor<1x6x6x1x
   %y = nn.conv2d %s, %w {padding = array<i64: 1, 1, 1, 1>} : tensor<1x4x4x2xf32>, tensor<1x1x1x2xf32> -> tensor<1x6x6x1xf32>
   func.return %y : tensor<1x6x6x1xf32>
 }
-
-// -----
 
 // Without padding it becomes a bias: 2 · 3 + 5 · 4.
 // CHECK-LABEL: func.func @offset_without_padding
@@ -92,8 +82,6 @@ func.func @offset_without_padding(%x: tensor<1x4x4x2xf32>) -> tensor<1x4x4x1xf32
   %y = nn.conv2d %s, %w : tensor<1x4x4x2xf32>, tensor<1x1x1x2xf32> -> tensor<1x4x4x1xf32>
   func.return %y : tensor<1x4x4x1xf32>
 }
-
-// -----
 
 // Through a flattening into each column.
 // CHECK-LABEL: func.func @before_flattening
@@ -110,8 +98,6 @@ func.func @before_flattening(%x: tensor<3x2x2xf32>) -> tensor<3x1xf32> {
   func.return %y : tensor<3x1xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @merge
 // CHECK-NEXT: %[[C:.*]] = nn.constant <tensor<1x2xf32>, [3.0, 8.0]>
 // CHECK-NEXT: nn.mul %x, %[[C]]
@@ -123,8 +109,6 @@ func.func @merge(%x: tensor<3x2xf32>) -> tensor<3x2xf32> {
   %y = nn.mul %a, %d : tensor<3x2xf32>, tensor<1x2xf32> -> tensor<3x2xf32>
   func.return %y : tensor<3x2xf32>
 }
-
-// -----
 
 // Not for a value with another user, a clamp in between, a constant along another dimension, or a row and a column.
 // CHECK-LABEL: func.func @not_shared
@@ -138,8 +122,6 @@ func.func @not_shared(%x: tensor<1x4x4x1xf32>) -> (tensor<1x4x4x2xf32>, tensor<1
   func.return %c, %y : tensor<1x4x4x2xf32>, tensor<1x4x4x2xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @not_clamped
 // CHECK: nn.conv2d
 // CHECK: nn.mul
@@ -150,8 +132,6 @@ func.func @not_clamped(%x: tensor<1x4x4x1xf32>) -> tensor<1x4x4x2xf32> {
   %y = nn.mul %c, %scale : tensor<1x4x4x2xf32>, tensor<2xf32> -> tensor<1x4x4x2xf32>
   func.return %y : tensor<1x4x4x2xf32>
 }
-
-// -----
 
 // CHECK-LABEL: func.func @not_along_rows
 // CHECK: nn.conv2d
@@ -164,8 +144,6 @@ func.func @not_along_rows(%x: tensor<1x2x4x1xf32>) -> tensor<1x2x4x2xf32> {
   func.return %y : tensor<1x2x4x2xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @not_row_and_column
 // CHECK: nn.mul
 // CHECK: nn.mul
@@ -176,8 +154,6 @@ func.func @not_row_and_column(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %y = nn.mul %a, %d : tensor<2x2xf32>, tensor<2x1xf32> -> tensor<2x2xf32>
   func.return %y : tensor<2x2xf32>
 }
-
-// -----
 
 // A product that does not fit into f32 stays two factors.
 // CHECK-LABEL: func.func @not_overflowing
@@ -190,8 +166,6 @@ func.func @not_overflowing(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
   %y = nn.mul %c, %scale : tensor<1x1xf32>, tensor<1xf32> -> tensor<1x1xf32>
   func.return %y : tensor<1x1xf32>
 }
-
-// -----
 
 // A scale behind a layer whose weights have a scale for each block stays, because the weights are no floats.
 // CHECK-LABEL: func.func @blocks

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fold-constants --split-input-file --elide-weights %s | filecheck %s
+// RUN: qmlir-opt --fold-constants --elide-weights %s | filecheck %s
 
 // An operation on constants is evaluated; its names and theirs stay.
 // CHECK-LABEL: func.func @evaluate
@@ -13,8 +13,6 @@ func.func @evaluate(%x: tensor<4x2xf32>) -> tensor<4x2xf32> {
   func.return %y : tensor<4x2xf32>
 }
 
-// -----
-
 // Movement folds on integers too.
 // CHECK-LABEL: func.func @integers
 // CHECK-NEXT: nn.constant <tensor<2x1xi8>, [1, 2]>
@@ -24,8 +22,6 @@ func.func @integers() -> tensor<2x1xi8> {
   %y = nn.transpose %a {permutation = array<i64: 1, 0>} : tensor<1x2xi8> -> tensor<2x1xi8>
   func.return %y : tensor<2x1xi8>
 }
-
-// -----
 
 // A result much larger than its operands is cheaper to compute than to keep.
 // CHECK-LABEL: func.func @not_growing
@@ -38,8 +34,6 @@ func.func @not_growing() -> tensor<4096x4096xf32> {
   func.return %y : tensor<4096x4096xf32>
 }
 
-// -----
-
 // Stored integers are moved.
 // CHECK-LABEL: func.func @quantized
 // CHECK-NEXT: nn.constant <tensor<2xi8>, [1, 2]> : tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
@@ -49,8 +43,6 @@ func.func @quantized() -> tensor<2x!quant.uniform<i8:f32, 0.5>> {
   %y = nn.reshape %a {shape = array<i64: 2>} : tensor<1x2x!quant.uniform<i8:f32, 0.5>> -> tensor<2x!quant.uniform<i8:f32, 0.5>>
   func.return %y : tensor<2x!quant.uniform<i8:f32, 0.5>>
 }
-
-// -----
 
 // CHECK-LABEL: func.func @movement_that_moves_nothing
 // CHECK-NEXT: func.return %x
@@ -63,8 +55,6 @@ func.func @movement_that_moves_nothing(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   func.return %e : tensor<2x3xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @neutral_constants
 // CHECK-NEXT: func.return %x
 func.func @neutral_constants(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
@@ -74,8 +64,6 @@ func.func @neutral_constants(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %b = nn.mul %a, %one : tensor<2x2xf32>, tensor<f32> -> tensor<2x2xf32>
   func.return %b : tensor<2x2xf32>
 }
-
-// -----
 
 // Adding a zero that broadcasts, or that clamps, does something.
 // CHECK-LABEL: func.func @not_neutral
@@ -88,8 +76,6 @@ func.func @not_neutral(%x: tensor<2xf32>) -> tensor<2x2xf32> {
   func.return %b : tensor<2x2xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @reshapes
 // CHECK-NEXT: nn.reshape %x {shape = array<i64: 3, 2>} : tensor<2x3xf32> -> tensor<3x2xf32>
 // CHECK-NEXT: func.return
@@ -98,8 +84,6 @@ func.func @reshapes(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
   %b = nn.reshape %a {shape = array<i64: 3, 2>} : tensor<6xf32> -> tensor<3x2xf32>
   func.return %b : tensor<3x2xf32>
 }
-
-// -----
 
 // What nobody uses goes; an observer has an effect and keeps what it observes.
 // CHECK-LABEL: func.func @dead_code
@@ -113,8 +97,6 @@ func.func @dead_code(%x: tensor<2xf32>) -> tensor<2xf32> {
   func.return %x : tensor<2xf32>
 }
 
-// -----
-
 // A slice of everything is nothing, one that turns it around is not.
 // CHECK-LABEL: func.func @whole
 // CHECK-NEXT: %[[R:.*]] = nn.slice %x {offsets = array<i64: 3>
@@ -126,8 +108,6 @@ func.func @whole(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf
   func.return %0, %1, %2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 
-// -----
-
 // Sums and maxima of one element each are these.
 // CHECK-LABEL: func.func @single
 // CHECK-NEXT: %[[S:.*]] = nn.reduce_sum %x {axes = array<i64: 1>}
@@ -138,8 +118,6 @@ func.func @single(%x: tensor<1x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>, ten
   %2 = nn.reduce_sum %x {axes = array<i64: 1>} : tensor<1x4xf32> -> tensor<1x1xf32>
   func.return %0, %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>
 }
-
-// -----
 
 // What is larger than 16 MiB stays as it is described, unless it is the weights of a layer, which integers need as a
 // constant.

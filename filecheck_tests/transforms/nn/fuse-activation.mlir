@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fuse-activation --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fuse-activation %s | filecheck %s
 
 // CHECK-LABEL: func.func @relu
 // CHECK-NEXT: %y = nn.conv2d %x, %w {qmlir.name = #qmlir.name<nodes ["conv", "relu"], tensors ["y"], absorbed ["a"]>, min = 0.000000e+00 : f32}
@@ -8,8 +8,6 @@ func.func @relu(%x: tensor<1x4x4x1xf32>, %w: tensor<2x1x1x1xf32>) -> tensor<1x4x
   %y = nn.relu %a {qmlir.name = #qmlir.name<nodes ["relu"], tensors ["y"]>} : tensor<1x4x4x2xf32> -> tensor<1x4x4x2xf32>
   func.return %y : tensor<1x4x4x2xf32>
 }
-
-// -----
 
 // Into every operation that clamps, within the bounds it has.
 // CHECK-LABEL: func.func @producers
@@ -30,8 +28,6 @@ func.func @producers(%x: tensor<1x2x2x2xf32>, %w: tensor<1x1x1x2xf32>) -> tensor
   func.return %y : tensor<1x2x2x2xf32>
 }
 
-// -----
-
 // Ranges that do not meet leave one value, the nearer end of the later clamp.
 // CHECK-LABEL: func.func @disjoint
 // CHECK-NEXT: nn.add {{.*}} {min = 5.000000e+00 : f32, max = 5.000000e+00 : f32}
@@ -40,8 +36,6 @@ func.func @disjoint(%x: tensor<2xf32>) -> tensor<2xf32> {
   %y = nn.clamp %a {min = 5.0 : f32, max = 6.0 : f32} : tensor<2xf32> -> tensor<2xf32>
   func.return %y : tensor<2xf32>
 }
-
-// -----
 
 // CHECK-LABEL: func.func @merge
 // CHECK-NEXT: nn.clamp %x {min = 0.000000e+00 : f32, max = 6.000000e+00 : f32}
@@ -55,8 +49,6 @@ func.func @merge(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>, tensor<2xf
   %e = nn.clamp %x : tensor<2xf32> -> tensor<2xf32>
   func.return %b, %d, %e : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 }
-
-// -----
 
 // Before a maximum and before movement, where it then fuses. The value in between has no name in the source.
 // CHECK-LABEL: func.func @before_movement
@@ -72,8 +64,6 @@ func.func @before_movement(%x: tensor<1x4x4x1xf32>, %w: tensor<2x1x1x1xf32>) -> 
   func.return %y : tensor<1x8xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @before_concat
 // CHECK-NEXT: nn.add {{.*}} {min = 0.000000e+00 : f32}
 // CHECK-NEXT: nn.mul {{.*}} {min = 0.000000e+00 : f32}
@@ -87,8 +77,6 @@ func.func @before_concat(%x: tensor<2xf32>) -> tensor<4xf32> {
   func.return %y : tensor<4xf32>
 }
 
-// -----
-
 // Where it would not fuse it stays: a pool shrinks what it has to do.
 // CHECK-LABEL: func.func @not_before_movement
 // CHECK-NEXT: nn.max_pool2d
@@ -98,8 +86,6 @@ func.func @not_before_movement(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32> {
   %y = nn.relu %p : tensor<1x2x2x2xf32> -> tensor<1x2x2x2xf32>
   func.return %y : tensor<1x2x2x2xf32>
 }
-
-// -----
 
 // CHECK-LABEL: func.func @not_shared
 // CHECK-NEXT: nn.add %x, %x :
@@ -112,8 +98,6 @@ func.func @not_shared(%x: tensor<2xf32>) -> tensor<2xf32> {
   func.return %y : tensor<2xf32>
 }
 
-// -----
-
 // An average does not commute with a clamp.
 // CHECK-LABEL: func.func @not_average
 // CHECK: nn.average_pool2d
@@ -124,8 +108,6 @@ func.func @not_average(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32> {
   %y = nn.relu %p : tensor<1x2x2x2xf32> -> tensor<1x2x2x2xf32>
   func.return %y : tensor<1x2x2x2xf32>
 }
-
-// -----
 
 // Between quantized values a relu may change the scale.
 // CHECK-LABEL: func.func @not_quantized

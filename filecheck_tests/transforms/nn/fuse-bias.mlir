@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fuse-bias --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fuse-bias %s | filecheck %s
 
 // CHECK-LABEL: func.func @conv2d
 // CHECK: %[[B:.*]] = nn.constant <tensor<2xf32>, [3.0, 4.0]> {qmlir.name = #qmlir.name<tensors ["offset"]>}
@@ -11,8 +11,6 @@ func.func @conv2d(%x: tensor<1x4x4x1xf32>) -> tensor<1x4x4x2xf32> {
   %y = nn.add %c, %offset {qmlir.name = #qmlir.name<nodes ["plus"], tensors ["y"]>} : tensor<1x4x4x2xf32>, tensor<1x1x1x2xf32> -> tensor<1x4x4x2xf32>
   func.return %y : tensor<1x4x4x2xf32>
 }
-
-// -----
 
 // One value for all channels, the constant first, a clamp on the sum, a bias there already.
 // CHECK-LABEL: func.func @depthwise
@@ -28,8 +26,6 @@ func.func @depthwise(%x: tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32> {
   func.return %y : tensor<1x4x4x2xf32>
 }
 
-// -----
-
 // A product with a constant matrix becomes a fully connected layer, and then takes a bias.
 // CHECK-LABEL: func.func @matmul
 // CHECK-DAG: %[[W:.*]] = nn.constant <tensor<2x3xf32>, [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]>
@@ -43,8 +39,6 @@ func.func @matmul(%x: tensor<4x3xf32>) -> tensor<4x2xf32> {
   %y = nn.add %c, %offset : tensor<4x2xf32>, tensor<1x2xf32> -> tensor<4x2xf32>
   func.return %y : tensor<4x2xf32>
 }
-
-// -----
 
 // Of any rank, between reshapes.
 // CHECK-LABEL: func.func @batched_matmul
@@ -60,8 +54,6 @@ func.func @batched_matmul(%x: tensor<5x4x3xf32>) -> tensor<5x4x2xf32> {
   func.return %y : tensor<5x4x2xf32>
 }
 
-// -----
-
 // One matrix for all that it multiplies, whatever dimensions it has in front.
 // CHECK-LABEL: func.func @one_matrix
 // CHECK: %[[W:.*]] = nn.constant <tensor<2x3xf32>, [1.0, 3.0, 5.0, 2.0, 4.0, 6.0]>
@@ -74,8 +66,6 @@ func.func @one_matrix(%x: tensor<5x4x3xf32>) -> tensor<5x4x2xf32> {
   %y = nn.matmul %x, %w : tensor<5x4x3xf32>, tensor<1x3x2xf32> -> tensor<5x4x2xf32>
   func.return %y : tensor<5x4x2xf32>
 }
-
-// -----
 
 // A constant first factor is the weights too, of the columns of the second.
 // CHECK-LABEL: func.func @constant_first
@@ -92,8 +82,6 @@ func.func @constant_first(%x: tensor<5x3x4xf32>) -> tensor<5x2x4xf32> {
   func.return %y : tensor<5x2x4xf32>
 }
 
-// -----
-
 // A matrix for each of a batch is no layer's weights: it stays a product, and so do two computed factors.
 // CHECK-LABEL: func.func @several_matrices
 // CHECK: nn.matmul %x, %{{.*}} : tensor<2x1x3xf32>, tensor<2x3x1xf32>
@@ -106,8 +94,6 @@ func.func @several_matrices(%x: tensor<2x1x3xf32>, %z: tensor<2x3x1xf32>) -> (te
   func.return %y, %q : tensor<2x1x1xf32>, tensor<2x1x1xf32>
 }
 
-// -----
-
 // Not a matrix for each element of the batch, nor a computed one.
 // CHECK-LABEL: func.func @not_matmul
 // CHECK: nn.matmul
@@ -118,8 +104,6 @@ func.func @not_matmul(%x: tensor<2x1x2xf32>, %w: tensor<1x2xf32>) -> tensor<2x1x
   %y = nn.matmul %c, %w : tensor<2x1x1xf32>, tensor<1x2xf32> -> tensor<2x1x2xf32>
   func.return %y : tensor<2x1x2xf32>
 }
-
-// -----
 
 // Not a constant along rows, which are as many as channels here.
 // CHECK-LABEL: func.func @not_along_rows
@@ -132,8 +116,6 @@ func.func @not_along_rows(%x: tensor<2x1xf32>) -> tensor<2x2xf32> {
   func.return %y : tensor<2x2xf32>
 }
 
-// -----
-
 // Not a constant that widens the result, nor behind a clamp.
 // CHECK-LABEL: func.func @not_widening
 // CHECK: nn.add
@@ -145,8 +127,6 @@ func.func @not_widening(%x: tensor<1x1xf32>) -> tensor<1x1x1xf32> {
   func.return %y : tensor<1x1x1xf32>
 }
 
-// -----
-
 // CHECK-LABEL: func.func @not_clamped
 // CHECK: nn.add
 func.func @not_clamped(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
@@ -156,8 +136,6 @@ func.func @not_clamped(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
   %y = nn.add %c, %offset : tensor<1x1xf32>, tensor<1xf32> -> tensor<1x1xf32>
   func.return %y : tensor<1x1xf32>
 }
-
-// -----
 
 // A layer whose weights have a scale for each block keeps its integers, and adds the constant to the bias it has.
 // CHECK-LABEL: func.func @blocks
@@ -176,8 +154,6 @@ func.func @blocks(%x: tensor<3x4xf32>) -> tensor<1x3x2xf32> {
   %y = nn.add %r, %offset {max = 6.0 : f32, qmlir.name = #qmlir.name<tensors ["y"]>} : tensor<1x3x2xf32>, tensor<2xf32> -> tensor<1x3x2xf32>
   func.return %y : tensor<1x3x2xf32>
 }
-
-// -----
 
 // A bias that is computed stays apart.
 // CHECK-LABEL: func.func @blocks_with_a_computed_bias

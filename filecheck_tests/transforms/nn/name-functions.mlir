@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --name-functions --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --name-functions %s | filecheck %s
 
 // x · (1 + erf(x / √2)) / 2, halved at the end.
 // CHECK-LABEL: func.func @divided
@@ -15,8 +15,6 @@ func.func @divided(%x: tensor<4xf32>) -> tensor<4xf32> {
   %4 = nn.mul %3, %half : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %4 : tensor<4xf32>
 }
-
-// -----
 
 // (x / 2) · (1 + tanh(√(2/π) · (x + 0.044715 · x³))), x³ as a power.
 // CHECK-LABEL: func.func @tanh
@@ -38,8 +36,6 @@ func.func @tanh(%x: tensor<4xf32>) -> tensor<4xf32> {
   %7 = nn.mul %6, %5 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   func.return %7 : tensor<4xf32>
 }
-
-// -----
 
 // Divided by another number than √2, and with an inner value that is read elsewhere: no GELU.
 // CHECK-LABEL: func.func @other_number
@@ -68,8 +64,6 @@ func.func @read_elsewhere(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %4 = nn.mul %3, %half : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %4, %1 : tensor<4xf32>, tensor<4xf32>
 }
-
-// -----
 
 // Comparisons with an infinity are tests for it; comparisons with other numbers, with both infinities and with a tensor
 // that is broadcast stay.

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --round-halves --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --round-halves %s | filecheck %s
 
 // A layer in f16 computes in f32 and rounds once. A value is widened once for all its readers, and constants are at once.
 
@@ -19,8 +19,6 @@ func.func @main(%x: tensor<1x2xf16>) -> tensor<2x1xf16> {
   %y = nn.transpose %s {permutation = array<i64: 1, 0>} : tensor<1x2xf16> -> tensor<2x1xf16>
   func.return %y : tensor<2x1xf16>
 }
-
-// -----
 
 // Results that are not floats, and operations on f32 and integers, stay as they are.
 

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --widen-halves --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --widen-halves %s | filecheck %s
 
 // The rounding of a layer's result goes, and its names go to the layer; the casts at the edges stay.
 
@@ -20,8 +20,6 @@ func.func @main(%x: tensor<2x2xf16>) -> tensor<2x2xf16> {
   func.return %6 : tensor<2x2xf16>
 }
 
-// -----
-
 // An input is widened once for all its readers, bf16 too; data movement between halves alone stays as it is.
 
 // CHECK-LABEL: func.func @readers
@@ -38,8 +36,6 @@ func.func @readers(%x: tensor<4xbf16>) -> (tensor<4xf32>, tensor<4xf32>, tensor<
   %4 = nn.reshape %x {shape = array<i64: 2, 2>} : tensor<4xbf16> -> tensor<2x2xbf16>
   func.return %1, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<2x2xbf16>
 }
-
-// -----
 
 // A concat of a half that is computed and one that comes, and a cast to integers, which rounds as it did.
 

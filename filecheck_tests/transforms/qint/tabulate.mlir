@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --tabulate --weights=elide --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --tabulate --weights=elide %s | filecheck %s
 
 // A product with its requantization, and a sum of its result and its operand: one table, with all names of the model.
 // CHECK-LABEL: @chain
@@ -12,8 +12,6 @@ func.func @chain(%x: tensor<2x4xi8>) -> tensor<2x4xi8> {
   return %y : tensor<2x4xi8>
 }
 
-// -----
-
 // The bytes between two tables are a result as well: each result gets a table of its own, and nothing else is left.
 // CHECK-LABEL: @shared
 // CHECK-NEXT: %[[T:.*]] = qint.lookup %x
@@ -25,8 +23,6 @@ func.func @shared(%x: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi8>) {
   %y = qint.lookup %t, <tensor<256xi8>, "0x07070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707070707"> : tensor<4xi8> -> tensor<4xi8>
   return %t, %y : tensor<4xi8>, tensor<4xi8>
 }
-
-// -----
 
 // A single pass over the data stays, and so do functions of two tensors, of other integers, of a constant for each
 // element.

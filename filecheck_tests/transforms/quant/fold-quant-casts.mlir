@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fold-quant-casts --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fold-quant-casts %s | filecheck %s
 
 !q = !quant.uniform<i8:f32, 0.5:3>
 
@@ -14,10 +14,6 @@ func.func @there_and_back(%x: tensor<4xf32> {qmlir.name = #qmlir.name<tensors ["
   func.return %2 : tensor<4xf32>
 }
 
-// -----
-
-!q = !quant.uniform<i8:f32, 0.5:3>
-
 // Several in a row, and a quantized value that others use as well.
 // CHECK-LABEL: func.func @row(%q: tensor<4x!quant.uniform<i8:f32, 5.000000e-01:3>>)
 // CHECK-NEXT: %[[X:.*]] = quant.dcast %q
@@ -30,9 +26,6 @@ func.func @row(%q: tensor<4x!q>) -> (tensor<4x!q>, tensor<4xf32>) {
   func.return %3, %2 : tensor<4x!q>, tensor<4xf32>
 }
 
-// -----
-
-!q = !quant.uniform<i8:f32, 0.5:3>
 !r = !quant.uniform<i8:f32, 0.25:3>
 
 // Another scale is another value; the stored integers are not the value.

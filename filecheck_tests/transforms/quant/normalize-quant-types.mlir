@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --normalize-quant-types --split-input-file --allow-unregistered-dialect %s | filecheck %s
+// RUN: qmlir-opt --normalize-quant-types --allow-unregistered-dialect %s | filecheck %s
 
 // One block, whatever its length: per tensor.
 !one = !quant.uniform<u4<0:14>:f32:{}, {{2.0:7}}>
@@ -24,8 +24,6 @@ func.func @per_tensor(%x: tensor<2x4xf32>, %y: tensor<2x4x!same>) -> tensor<2x4x
   func.return %y : tensor<2x4x!same>
 }
 
-// -----
-
 // A block for each index of one axis: per axis. The other axis may have blocks too, if there is one only.
 !axis0 = !quant.uniform<i8:f32:{0:1,1:4}, {{2.0:1}, {3.0}}>
 !axis1 = !quant.uniform<i8:f32:{1:1}, {{2.0, 3.0:-1, 2.0}}>
@@ -36,8 +34,6 @@ func.func @per_tensor(%x: tensor<2x4xf32>, %y: tensor<2x4x!same>) -> tensor<2x4x
 func.func @per_axis(%x: tensor<2x4x!axis0>, %y: tensor<2x3x!axis1>) {
   func.return
 }
-
-// -----
 
 // Blocks that need the type they have: two axes, or blocks longer than 1, whose scales no per-axis type could give to
 // the right indices. Simple types stay as well.

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --strip-func-quant-types --split-input-file --allow-unregistered-dialect %s | filecheck %s
+// RUN: qmlir-opt --strip-func-quant-types --allow-unregistered-dialect %s | filecheck %s
 
 !q = !quant.uniform<i8:f32, 0.5:3>
 !c = !quant.uniform<u4:f32:0, {0.5,0.25}>
@@ -14,10 +14,6 @@ func.func @arguments(%x: !q, %y: tensor<2x?x!c>, %z: tensor<*x!q>, %f: f32) {
   func.return
 }
 
-// -----
-
-!q = !quant.uniform<i8:f32, 0.5:3>
-
 // Results are cast where they are defined; an argument that goes out as it came in needs no cast.
 // CHECK-LABEL: func.func @results(%x: tensor<4xi8>) -> (tensor<4xi8>, tensor<4xi8>) {
 // CHECK-NEXT: %[[Y:.*]] = "test.make"()
@@ -29,10 +25,6 @@ func.func @results(%x: tensor<4x!q>) -> (tensor<4x!q>, tensor<4x!q>) {
   "test.other"() : () -> ()
   func.return %y, %x : tensor<4x!q>, tensor<4x!q>
 }
-
-// -----
-
-!q = !quant.uniform<i8:f32, 0.5:3>
 
 // Calls, and functions without a body.
 // CHECK-LABEL: func.func private @callee(tensor<4xi8>) -> tensor<4xi8>
@@ -52,16 +44,12 @@ func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %3 : tensor<4xf32>
 }
 
-// -----
-
 // Nothing is quantized: nothing changes.
 // CHECK-LABEL: func.func @float(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT: func.return %x : tensor<4xf32>
 func.func @float(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %x : tensor<4xf32>
 }
-
-// -----
 
 // Types that nothing computes with are stored all the same: blocks, and integers of unknown meaning.
 !s = !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>
@@ -72,8 +60,6 @@ func.func @float(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @foreign(%x: tensor<2x4x!s>, %y: tensor<2x!a>) -> (tensor<2x4x!s>, tensor<2x!a>) {
   func.return %x, %y : tensor<2x4x!s>, tensor<2x!a>
 }
-
-// -----
 
 // The number 0 of a state is its zero point, which plain integers have to be told.
 // CHECK-LABEL: func.func @state

@@ -12,10 +12,7 @@ func.func @same_type(%x: tensor<4x!q>) -> tensor<4x!q> {
   func.return %2 : tensor<4x!q>
 }
 
-// -----
-
 // Two types, as graphs that come quantized have them; the float value stays for whoever else reads it.
-!q = !quant.uniform<i8:f32, 0.5>
 !r = !quant.uniform<i8:f32, 0.25:-128>
 
 // CHECK-LABEL: func.func @change_of_scale
@@ -91,8 +88,6 @@ func.func @non_matches(%q: tensor<4x!q>, %x: tensor<4xf32>) -> (tensor<4x!r>, te
   %4 = quant.qcast %3 : tensor<4xf32> to tensor<4x!c>
   func.return %1, %2, %4 : tensor<4x!r>, tensor<4x!q>, tensor<4x!c>
 }
-
-// -----
 
 // To a finer type and back is nothing; to a coarser one, or to one of a smaller range, it stays.
 

@@ -1,7 +1,7 @@
-// RUN: qmlir-opt --choose-scales --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --apply-policy="settings={schema=symmetric}" --choose-scales --split-input-file %s | filecheck %s --check-prefix=SYM
-// RUN: qmlir-opt --apply-policy="settings={schema=symmetric_with_uint8}" --choose-scales --split-input-file %s | filecheck %s --check-prefix=UINT8
-// RUN: qmlir-opt --apply-policy="settings={schema=symmetric_with_power2_scale}" --choose-scales --split-input-file %s | filecheck %s --check-prefix=POWER2
+// RUN: qmlir-opt --choose-scales %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric}" --choose-scales %s | filecheck %s --check-prefix=SYM
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric_with_uint8}" --choose-scales %s | filecheck %s --check-prefix=UINT8
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric_with_power2_scale}" --choose-scales %s | filecheck %s --check-prefix=POWER2
 
 // The four schemas on a range with both signs and on one that is never negative. Observers go.
 // CHECK-LABEL: func.func @schemas
@@ -30,8 +30,6 @@ func.func @schemas(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   func.return %0 : tensor<1x4xf32>
 }
 
-// -----
-
 // Pools, data movement and concat have one type: the union of what enters.
 // CHECK-LABEL: func.func @one_scale
 // CHECK: quant.qcast %a : {{.*}}<i8:f32, 5.000000e-01>>
@@ -51,8 +49,6 @@ func.func @one_scale(%a: tensor<1x2x2x1xf32>, %b: tensor<1x1x1x1xf32>) -> tensor
   %2 = nn.reshape %1 {shape = array<i64: 2>} : tensor<1x1x1x2xf32> -> tensor<2xf32>
   func.return %2 : tensor<2xf32>
 }
-
-// -----
 
 // A function's own range wants no profile, and an observed one does not change it.
 // CHECK-LABEL: func.func @own_range
@@ -77,8 +73,6 @@ func.func @own_range(%x: tensor<4xf32>) -> tensor<2x2xf32> {
   func.return %2 : tensor<2x2xf32>
 }
 
-// -----
-
 // Unless something else enters its group: here a profiled tensor, of [-1, 2].
 // CHECK-LABEL: func.func @own_range_and_another
 // CHECK: nn.sigmoid
@@ -91,8 +85,6 @@ func.func @own_range_and_another(%x: tensor<4xf32>) -> tensor<8xf32> {
   %1 = nn.concat %0, %x {axis = 0 : i64} : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
   func.return %1 : tensor<8xf32>
 }
-
-// -----
 
 // What a pad adds is part of the range; an infinite one saturates.
 // CHECK-LABEL: func.func @padding
@@ -110,8 +102,6 @@ func.func @padding(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<5xf32>, tens
   func.return %0, %1 : tensor<5xf32>, tensor<5xf32>
 }
 
-// -----
-
 // So is what a dilation puts between elements, and its result has the type of its operand.
 // CHECK-LABEL: func.func @dilate
 // CHECK: quant.qcast %x : {{.*}}<i8:f32, 5.000000e-01>>
@@ -124,8 +114,6 @@ func.func @dilate(%x: tensor<4xf32>) -> tensor<7xf32> {
   %0 = nn.dilate %x {dilations = array<i64: 2>, value = -64.0 : f32} : tensor<4xf32> -> tensor<7xf32>
   func.return %0 : tensor<7xf32>
 }
-
-// -----
 
 // Weights: symmetric in the narrow range, one scale for each output channel; a channel of zeros takes the largest.
 // A constant operand has a range of its own.
@@ -145,8 +133,6 @@ func.func @constants(%x: tensor<1x2xf32>) -> tensor<1x3xf32> {
   func.return %1 : tensor<1x3xf32>
 }
 
-// -----
-
 // A bias of 2^40 steps would not fit 32 bits: the channel's weight scale grows until it has 2^30.
 // CHECK-LABEL: func.func @large_bias
 // CHECK: quant.qcast %{{.*}} : tensor<2x1xf32> to tensor<2x1x!quant.uniform<i8<-127:127>:f32:0, {1.000000e+00,1024.0009765625}>>
@@ -160,8 +146,6 @@ func.func @large_bias(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {
   calib.observe %0 {name = "y", range = [-64.0, 63.5]} : tensor<1x2xf32>
   func.return %0 : tensor<1x2xf32>
 }
-
-// -----
 
 // Left alone, with the reason: the name of what has no range (not of what has one), what the target lacks, computed
 // weights and biases, data movement among them. They read floats where floats are.
@@ -191,8 +175,6 @@ func.func @stays_float(%a: tensor<1x4xf32>, %b: tensor<1x4xf32> {qmlir.name = #q
   func.return %r, %0, %2, %3, %4 : tensor<1x4xf32>, tensor<2x4xf32>, tensor<4x1xf32>, tensor<1x4xf32>, tensor<1x4xf32>
 }
 
-// -----
-
 // One constant as weights, as a bias and as an operand: each reader its own type, the returned one unrounded.
 // CHECK-LABEL: func.func @one_constant
 // CHECK: %[[C:.*]] = nn.constant
@@ -207,8 +189,6 @@ func.func @one_constant(%x: tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<1x1xf32
   func.return %0, %1, %c, %x : tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>
 }
 
-// -----
-
 // Parts that are quantized already give their types to what touches them.
 !q = !quant.uniform<i8:f32, 0.125:5>
 
@@ -222,8 +202,6 @@ func.func @quantized_neighbour(%x: tensor<1x2x2x1x!q>) -> tensor<1x1x1x1xf32> {
   calib.observe %1 {name = "p", range = [0.0, 1.0]} : tensor<1x1x1x1xf32>
   func.return %1 : tensor<1x1x1x1xf32>
 }
-
-// -----
 
 // A quotient by a constant has integers; a computed divisor may be as small as a step.
 // CHECK-LABEL: func.func @quotients
@@ -240,10 +218,7 @@ func.func @quotients(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   func.return %0, %1 : tensor<4xf32>, tensor<4xf32>
 }
 
-// -----
-
 // A cast that the graph came with stays where it is, right behind what makes its operand, and all readers see it.
-!q = !quant.uniform<i8:f32, 0.125:5>
 
 // CHECK-LABEL: func.func @own_cast
 // CHECK: %[[R:.*]] = nn.relu
@@ -259,8 +234,6 @@ func.func @own_cast(%x: tensor<4xf32>) -> (tensor<4x!q>, tensor<4xf32>) {
   calib.observe %2 {name = "a", range = [0.0, 2.0]} : tensor<4xf32>
   func.return %1, %2 : tensor<4x!q>, tensor<4xf32>
 }
-
-// -----
 
 // A concatenation's type would cost a narrow operand that something else reads all but 3 bits: the sum reads it through
 // a type of its own, the concatenation through its result's, rounded once. An operand that nothing else reads is tied,

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --choose-scales --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --choose-scales %s | filecheck %s
 
 // The scores have a range, [-2, 2]. Masked scores get 6.9 more below for rows of 2, log(2 · 2 / 2^-8), and the mask saturates.
 // CHECK-LABEL: func.func @constant
@@ -12,8 +12,6 @@ func.func @constant(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %1 = nn.softmax %0 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
   func.return %1 : tensor<2x2xf32>
 }
-
-// -----
 
 // A mask that is chosen at run time has the type in which it is added, and so have the numbers that it is chosen from.
 // CHECK-LABEL: func.func @chosen
@@ -33,8 +31,6 @@ func.func @chosen(%x: tensor<2x2xf32>, %keep: tensor<1x2xi1>) -> tensor<2x2xf32>
   func.return %1 : tensor<2x2xf32>
 }
 
-// -----
-
 // Scores of which some are replaced: the number that replaces them saturates.
 // CHECK-LABEL: func.func @replaced
 // CHECK: quant.qcast %never {{.*}} to tensor<!quant.uniform<i8:f32, 0.042
@@ -50,8 +46,6 @@ func.func @replaced(%x: tensor<2x2xf32>, %keep: tensor<2x2xi1>) -> tensor<2x2xf3
   func.return %1 : tensor<2x2xf32>
 }
 
-// -----
-
 // What no softmax reads is no mask: the constant has its own range.
 // CHECK-LABEL: func.func @no_softmax
 // CHECK: quant.qcast %c {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 392.{{[0-9]*}}:127>>
@@ -62,8 +56,6 @@ func.func @no_softmax(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
   calib.observe %0 {name = "y", range = [-100002.0, 2.0]} : tensor<2x2xf32>
   func.return %0 : tensor<2x2xf32>
 }
-
-// -----
 
 // A search for the greatest needs masked numbers just below all others: 4 / 64 below. What it finds has the same type.
 // CHECK-LABEL: func.func @searched
@@ -78,8 +70,6 @@ func.func @searched(%x: tensor<2x2xf32>, %keep: tensor<2x2xi1>) -> (tensor<2x1xi
   %2 = nn.reduce_max %0 {axes = array<i64: 1>} : tensor<2x2xf32> -> tensor<2x1xf32>
   func.return %1, %2 : tensor<2x1xi64>, tensor<2x1xf32>
 }
-
-// -----
 
 // Two layers choose from one constant, each with a range of its own.
 // CHECK-LABEL: func.func @shared
@@ -99,8 +89,6 @@ func.func @shared(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>, %keep: tensor<2x2xi1
   %3 = nn.softmax %2 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
   func.return %1, %3 : tensor<2x2xf32>, tensor<2x2xf32>
 }
-
-// -----
 
 // A mask that is multiplied at run time: of the number, as much counts as a step of the other factor needs to saturate, (2 + 2 + 6.9) · 255.
 // CHECK-LABEL: func.func @multiplied

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fold-fake-quant --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fold-fake-quant %s | filecheck %s
 
 // Divide, round, shift, clip, shift back, multiply: the bounds are those of the storage.
 // CHECK-LABEL: func.func @divide
@@ -16,8 +16,6 @@ func.func @divide(%x: tensor<4xf32>) -> tensor<4xf32> {
   %5 = nn.mul %4, %s : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %5 : tensor<4xf32>
 }
-
-// -----
 
 // Multiplied by the reciprocal, with the zero point added before rounding, and integers between; bounds of 7 bits.
 // CHECK-LABEL: func.func @multiply
@@ -40,8 +38,6 @@ func.func @multiply(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %7 : tensor<4xf32>
 }
 
-// -----
-
 // Clipped in steps before it is rounded, by maximum and minimum; 4 bits.
 // CHECK-LABEL: func.func @four_bits
 // CHECK-NEXT: %[[Q:.*]] = quant.qcast %x {{.*}} to tensor<4x!quant.uniform<i4:f32, 5.000000e-01>>
@@ -57,8 +53,6 @@ func.func @four_bits(%x: tensor<4xf32>) -> tensor<4xf32> {
   %4 = nn.mul %3, %s : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %4 : tensor<4xf32>
 }
-
-// -----
 
 // Clipped before it is scaled, rounded by floor, and divided by levels a unit at the end: a learned clip.
 // CHECK-LABEL: func.func @clip_first
@@ -77,8 +71,6 @@ func.func @clip_first(%x: tensor<4xf32>) -> tensor<4xf32> {
   %5 = nn.div %4, %n : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %5 : tensor<4xf32>
 }
-
-// -----
 
 // A scale for each channel; a constant is quantized like any tensor.
 // CHECK-LABEL: func.func @channels

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fold-fake-quant --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fold-fake-quant %s | filecheck %s
 
 // What is no quantization stays as it is.
 
@@ -19,8 +19,6 @@ func.func @other_scale(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %5 : tensor<4xf32>
 }
 
-// -----
-
 // It has no upper bound.
 // CHECK-LABEL: func.func @no_bounds
 // CHECK-NOT: quant.
@@ -37,8 +35,6 @@ func.func @no_bounds(%x: tensor<4xf32>) -> tensor<4xf32> {
   %5 = nn.mul %4, %t : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %5 : tensor<4xf32>
 }
-
-// -----
 
 // Its upper bound is no whole number.
 // CHECK-LABEL: func.func @fraction
@@ -57,8 +53,6 @@ func.func @fraction(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %5 : tensor<4xf32>
 }
 
-// -----
-
 // Its integers have more than 16 bits.
 // CHECK-LABEL: func.func @wide
 // CHECK-NOT: quant.
@@ -75,8 +69,6 @@ func.func @wide(%x: tensor<4xf32>) -> tensor<4xf32> {
   %5 = nn.mul %4, %t : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %5 : tensor<4xf32>
 }
-
-// -----
 
 // It subtracts another zero point than it adds.
 // CHECK-LABEL: func.func @other_shift
@@ -95,8 +87,6 @@ func.func @other_shift(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %5 : tensor<4xf32>
 }
 
-// -----
-
 // The integers are read elsewhere.
 // CHECK-LABEL: func.func @middle
 // CHECK-NOT: quant.
@@ -113,8 +103,6 @@ func.func @middle(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %5 = nn.mul %4, %t : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %5, %3 : tensor<4xf32>, tensor<4xf32>
 }
-
-// -----
 
 // It does not round.
 // CHECK-LABEL: func.func @truncated
@@ -133,8 +121,6 @@ func.func @truncated(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %5 : tensor<4xf32>
 }
 
-// -----
-
 // A negative scale makes no quantized type.
 // CHECK-LABEL: func.func @negative
 // CHECK-NOT: quant.
@@ -152,8 +138,6 @@ func.func @negative(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %5 : tensor<4xf32>
 }
 
-// -----
-
 // It rounds twice.
 // CHECK-LABEL: func.func @twice
 // CHECK-NOT: quant.
@@ -167,8 +151,6 @@ func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %4 : tensor<4xf32>
 }
 
-// -----
-
 // The scale is computed at run time.
 // CHECK-LABEL: func.func @computed
 // CHECK-NOT: quant.
@@ -179,8 +161,6 @@ func.func @computed(%x: tensor<4xf32>, %s: tensor<f32>) -> tensor<4xf32> {
   %3 = nn.mul %2, %s : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %3 : tensor<4xf32>
 }
-
-// -----
 
 // Subtracted as 8-bit integers, −128 − 3 would wrap.
 // CHECK-LABEL: func.func @wraps

@@ -69,11 +69,6 @@ func.func @average(%x: tensor<1x2x2x1x!x>) -> (tensor<1x1x1x1x!y>, tensor<1x3x3x
   func.return %2, %4 : tensor<1x1x1x1x!y>, tensor<1x3x3x1x!y>
 }
 
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5:3>
-!y = !quant.uniform<i8:f32, 0.25>
-
 // 1/3 is rounded to float32, as a model file stores it: between two steps a sum goes the same way in both.
 // CHECK-LABEL: func.func @average_of_three
 // CHECK: nn.constant <tensor<1x3x1x1xi8>, [1, 1, 1]> : tensor<1x3x1x1x!quant.uniform<i8:f32, 0.3333333432674408>>
@@ -104,9 +99,6 @@ func.func @float(%x: tensor<1x2x!x>) -> (tensor<1x2x!x>, tensor<1x2xf32>, tensor
   func.return %2, %3, %5 : tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>
 }
 
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5>
 !y = !quant.uniform<i8:f32, 0.25>
 
 // Weighted sums of neighbours, along one axis and then another, are one interpolation, which is rounded once.
@@ -136,10 +128,6 @@ func.func @interpolation(%x: tensor<2x2x!x>) -> tensor<1x3x!y> {
   func.return %y : tensor<1x3x!y>
 }
 
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5>
-
 // Weights along another axis than the neighbours' are none of an interpolation.
 // CHECK-LABEL: func.func @weights_of_another_axis
 // CHECK-NOT: nn.resize
@@ -156,11 +144,6 @@ func.func @weights_of_another_axis(%x: tensor<2x2x!x>) -> tensor<2x2x!x> {
   %y = quant.qcast %d : tensor<2x2xf32> to tensor<2x2x!x>
   func.return %y : tensor<2x2x!x>
 }
-
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5>
-!y = !quant.uniform<i8:f32, 0.25>
 
 // Functions that a model spells out are one operation; the factor 1 of a swish may be left out.
 // CHECK-LABEL: func.func @functions
@@ -196,10 +179,6 @@ func.func @functions(%x: tensor<4x!x>, %w: tensor<2x4x!x>) -> (
   func.return %qc, %qe, %qg, %qi, %ql : tensor<4x!y>, tensor<4x!y>, tensor<4x!y>, tensor<2x4x!y>, tensor<2x4x!y>
 }
 
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5>
-
 // A sigmoid of something else, one that others read too, and a factor for each element make no swish.
 // CHECK-LABEL: func.func @no_swish
 // CHECK-NOT: nn.swish
@@ -221,11 +200,6 @@ func.func @no_swish(%x: tensor<4x!x>, %w: tensor<4x!x>) -> (tensor<4x!x>, tensor
   func.return %qb, %qd, %c, %qg : tensor<4x!x>, tensor<4x!x>, tensor<4xf32>, tensor<4x!x>
 }
 
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5>
-!y = !quant.uniform<i8:f32, 0.25>
-
 // What is read as floats is not rounded: an average, a padding between two steps, a concat of two types.
 // CHECK-LABEL: func.func @unrounded
 // CHECK: nn.pad %x {{.*}}value = 5.000000e-01{{.*}} -> tensor<1x3x2x1x!quant.uniform<i8:f32, 5.000000e-01>>
@@ -242,9 +216,6 @@ func.func @unrounded(%x: tensor<1x2x2x1x!x>, %z: tensor<1x2x2x1x!y>) -> (tensor<
   func.return %2, %3, %4, %5 : tensor<1x3x2x1xf32>, tensor<1x3x2x1xf32>, tensor<1x1x1x1xf32>, tensor<1x2x2x2xf32>
 }
 
-// -----
-
-!x = !quant.uniform<i8:f32, 0.5>
 !w = !quant.uniform<i8:f32:1, {0.25, 0.75}>
 !v = !quant.uniform<i8:f32:1, {0.25, 1.0}>
 

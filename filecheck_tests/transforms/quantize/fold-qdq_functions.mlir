@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --fold-qdq --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --fold-qdq %s | filecheck %s
 
 !q = !quant.uniform<i16:f32, 0.001>
 
@@ -20,10 +20,6 @@ func.func @selu(%x: tensor<4x!q>) -> tensor<4x!q> {
   func.return %6 : tensor<4x!q>
 }
 
-// -----
-
-!q = !quant.uniform<i16:f32, 0.001>
-
 // A sine by the cosine of something else is no tangent, nor is one whose cosine others read.
 // CHECK-LABEL: func.func @no_tangents
 // CHECK-NOT: nn.tan
@@ -41,10 +37,6 @@ func.func @no_tangents(%x: tensor<4x!q>, %y: tensor<4x!q>) -> (tensor<4x!q>, ten
   %7 = quant.qcast %6 : tensor<4xf32> to tensor<4x!q>
   func.return %3, %7, %5 : tensor<4x!q>, tensor<4x!q>, tensor<4xf32>
 }
-
-// -----
-
-!q = !quant.uniform<i16:f32, 0.001>
 
 // The two factors of a celu are reciprocal; the thresholds of a shrink lie on both sides of 0, at the same distance.
 // CHECK-LABEL: func.func @parameters_that_do_not_fit

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/quarters.npy}" --keep-integers --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/quarters.npy schema=symmetric}" --keep-integers --split-input-file %s | filecheck %s --check-prefix=OTHER
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/quarters.npy}" --keep-integers %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/quarters.npy schema=symmetric}" --keep-integers %s | filecheck %s --check-prefix=OTHER
 
 // All samples are multiples of 0.25, from 0 to 1: with that step, the integers are kept, where the range that a profile
 // has learnt would round them. Values that are never negative begin at the least integer.
@@ -12,8 +12,6 @@ func.func @steps(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
   %0 = nn.relu %x : tensor<1x2xf32> -> tensor<1x2xf32>
   func.return %0 : tensor<1x2xf32>
 }
-
-// -----
 
 // What a policy says about the input holds.
 // CHECK-LABEL: func.func @told

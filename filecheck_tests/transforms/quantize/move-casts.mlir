@@ -35,10 +35,6 @@ func.func @rise(%x: tensor<2x!q>, %y: tensor<2x!other>) -> (tensor<4x!q>, tensor
   func.return %3, %4 : tensor<4x!q>, tensor<4x!q>
 }
 
-// -----
-
-!q = !quant.uniform<i8:f32, 0.5:3>
-
 // What is put between elements moves with them where the type holds it.
 // CHECK-LABEL: func.func @dilate
 // CHECK: nn.dilate %x {{.*}}value = 1.500000e+00 : f32} : tensor<2x!quant
@@ -50,9 +46,6 @@ func.func @dilate(%x: tensor<2x!q>) -> (tensor<3xf32>, tensor<3xf32>) {
   func.return %1, %2 : tensor<3xf32>, tensor<3xf32>
 }
 
-// -----
-
-!q = !quant.uniform<i8:f32, 0.5:3>
 !c = !quant.uniform<i8:f32:0, {0.5,0.25}>
 
 // What stays: a pad with a value that the type does not hold, scales for each channel, a result that is read as floats

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --narrow-floats --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --apply-policy="settings={precision=bfloat16}" --narrow-floats --split-input-file %s | filecheck %s --check-prefix=ALL
+// RUN: qmlir-opt --narrow-floats %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={precision=bfloat16}" --narrow-floats %s | filecheck %s --check-prefix=ALL
 
 // A layer between integers: an f32 value is narrowed where it begins, its constants are rounded, its result is widened.
 
@@ -17,8 +17,6 @@ func.func @between(%x: tensor<1x2x!quant.uniform<i8:f32, 0.5>>) -> tensor<1x2x!q
   %2 = quant.qcast %1 : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i8:f32, 0.25>>
   func.return %2 : tensor<1x2x!quant.uniform<i8:f32, 0.25>>
 }
-
-// -----
 
 // Data movement between two layers moves what they compute, unless it fills in a number that the type does not hold.
 
@@ -39,8 +37,6 @@ func.func @moved(%x: tensor<2x3xf32>) -> tensor<3x4xf32> {
   func.return %4 : tensor<3x4xf32>
 }
 
-// -----
-
 // What the policy keeps in floats stays there, data movement too.
 
 // CHECK-LABEL: func.func @kept
@@ -50,8 +46,6 @@ func.func @kept(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
   %1 = nn.transpose %0 {permutation = array<i64: 1, 0>, qmlir.decision = #qmlir.decision<float, "policy", "the policy keeps it in floats">} : tensor<2x3xf32> -> tensor<3x2xf32>
   func.return %1 : tensor<3x2xf32>
 }
-
-// -----
 
 // As an option, the precision holds for all that has no policy of its own. Operations that stay f32 for another reason,
 // on f64, or that the policy keeps, stay.
@@ -70,8 +64,6 @@ func.func @all(%x: tensor<4xf32>, %z: tensor<4xf64>) -> (tensor<4xf32>, tensor<4
   %3 = nn.exp %z : tensor<4xf64> -> tensor<4xf64>
   func.return %2, %3 : tensor<4xf32>, tensor<4xf64>
 }
-
-// -----
 
 // What comes in halves, and is narrowed at its end, has no casts left.
 

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --observers-to-results --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --observers-to-results %s | filecheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: -> (tensor<2xf32> {qmlir.name = #qmlir.name<tensors ["half"]>}, tensor<4xf32>, tensor<4xf32>) {
@@ -11,8 +11,6 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<2xf32> {qmlir.name = #qmlir.name<t
   %1 = nn.constant <tensor<2xf32>, [1.0, 2.0]> : tensor<2xf32>
   func.return %1 : tensor<2xf32>
 }
-
-// -----
 
 // Nothing observed, nothing changed; declarations are left alone.
 // CHECK-LABEL: func.func @plain

@@ -68,12 +68,7 @@ func.func @wide(%x: tensor<1x2x!x>) -> tensor<1x2x!y> {
   func.return %0 : tensor<1x2x!y>
 }
 
-// -----
-
 // Stays f32, and the operation is recorded as float: too large a bias, one that is computed, not a number.
-!x = !quant.uniform<i8:f32, 0.5>
-!w = !quant.uniform<i8<-127:127>:f32, 0.001>
-!y = !quant.uniform<i8:f32, 1.0>
 
 // CHECK-LABEL: func.func @non_matches
 // CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "bias", "its bias 3e+12 in channel 1 does not fit 48 bits in steps of 0.0005">{{.*}}, tensor<2xf32> ->
@@ -89,11 +84,7 @@ func.func @non_matches(%x: tensor<1x2x!x>, %c: tensor<2xf32>) -> (tensor<1x2x!y>
   func.return %0, %1, %2 : tensor<1x2x!y>, tensor<1x2x!y>, tensor<1x2x!y>
 }
 
-// -----
-
 // A float layer has nothing to do with it, nor one without a bias.
-!x = !quant.uniform<i8:f32, 0.5>
-!w = !quant.uniform<i8<-127:127>:f32, 0.001>
 
 // CHECK-LABEL: func.func @untouched
 // CHECK-NOT: qmlir.decision

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --quantize-integers --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --quantize-integers %s | filecheck %s
 
 // Booleans fit 8 bits.
 // CHECK-LABEL: func.func @booleans
@@ -11,8 +11,6 @@ func.func @booleans(%x: tensor<4xi1>) -> tensor<4x!quant.uniform<i8:f32, 0.00781
   %1 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 0.0078125:-128>>
   func.return %1 : tensor<4x!quant.uniform<i8:f32, 0.0078125:-128>>
 }
-
-// -----
 
 // Wider integers are clamped first: to 8 bits if these hold the type's range, to 16 otherwise. Floats that others read stay.
 // CHECK-LABEL: func.func @clamped
@@ -29,8 +27,6 @@ func.func @clamped(%x: tensor<4xi64>) -> (tensor<4x!quant.uniform<i8:f32, 0.5>>,
   %2 = quant.qcast %0 : tensor<4xf32> to tensor<4x!quant.uniform<i8:f32, 2.0>>
   func.return %1, %2 : tensor<4x!quant.uniform<i8:f32, 0.5>>, tensor<4x!quant.uniform<i8:f32, 2.0>>
 }
-
-// -----
 
 // What 16 bits do not hold stays a cast through floats, and so do floats that were floats before.
 // CHECK-LABEL: func.func @far

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --quantize-states --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --quantize-states --cancel-casts --split-input-file %s | filecheck %s --check-prefix=BOTH
+// RUN: qmlir-opt --quantize-states %s | filecheck %s
+// RUN: qmlir-opt --quantize-states --cancel-casts %s | filecheck %s --check-prefix=BOTH
 
 !q = !quant.uniform<i8:f32, 0.5:3>
 
@@ -21,10 +21,7 @@ func.func @stored(%s: tensor<4xf32> {qmlir.state = #qmlir.state<0, reset = #qmli
   func.return %2 : tensor<4xf32>
 }
 
-// -----
-
 // A reader of another type gets a change of scale; 0 stays the value before the first call.
-!q = !quant.uniform<i8:f32, 0.5:3>
 !r = !quant.uniform<i8:f32, 0.25>
 
 // BOTH-LABEL: func.func @other_type
@@ -38,8 +35,6 @@ func.func @other_type(%s: tensor<1x1xf32> {qmlir.state = #qmlir.state<0>}, %w: t
   %2 = quant.dcast %1 : tensor<1x1x!q> to tensor<1x1xf32>
   func.return %2 : tensor<1x1xf32>
 }
-
-// -----
 
 // A state that a float operation makes stays float.
 // CHECK-LABEL: func.func @float

@@ -1,7 +1,7 @@
 // Data movement follows a layer that a policy promotes: a concat of 16-bit and 8-bit tensors has 16 bits, and so has
 // each transpose, pad, pool and reshape between it and the network's result.
 
-// RUN: qmlir-opt --quantize="rules={name=wide precision=int16}" --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --quantize="rules={name=wide precision=int16}" %s | filecheck %s
 
 // CHECK-LABEL: func.func @last
 // CHECK: nn.relu {{.*}}-> tensor<1x2x4x!quant.uniform<i8:f32, {{.*}}>>
@@ -26,8 +26,6 @@ func.func @last(%x: tensor<1x2x4xf32>) -> tensor<20xf32> {
   %r = nn.reshape %p {shape = array<i64: 20>} : tensor<1x5x4xf32> -> tensor<20xf32>
   func.return %r : tensor<20xf32>
 }
-
-// -----
 
 // A reader in 8 bits takes the concat with it: nothing but this reader would see the other digits.
 

@@ -1,6 +1,6 @@
-// RUN: qmlir-opt --separate-slices --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --apply-policy="settings={precision=int16}" --separate-slices --split-input-file %s | filecheck %s --check-prefix=INT16
-// RUN: qmlir-opt --apply-policy="settings={schema=symmetric}" --separate-slices --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --separate-slices %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={precision=int16}" --separate-slices %s | filecheck %s --check-prefix=INT16
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric}" --separate-slices %s | filecheck %s
 
 // The slice near 0 has a function of its own, the other keeps the one that both had. In 16 bits neither needs one.
 // CHECK-LABEL: func.func @gates
@@ -26,8 +26,6 @@ func.func @gates(%x: tensor<1x8xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
   func.return %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>
 }
 
-// -----
-
 // A movement between the function and the slice moves too; what nothing reads any more goes.
 // CHECK-LABEL: func.func @through_a_reshape
 // CHECK-NEXT: %[[R:.*]] = nn.reshape %x
@@ -43,8 +41,6 @@ func.func @through_a_reshape(%x: tensor<8xf32>) -> tensor<1x4xf32> {
   calib.observe %2 {name = "part", range = [-0.001, 0.001]} : tensor<1x4xf32>
   func.return %2 : tensor<1x4xf32>
 }
-
-// -----
 
 // The slice of a slice is judged by its own range: the outer one stays.
 // CHECK-LABEL: func.func @nested
@@ -64,8 +60,6 @@ func.func @nested(%x: tensor<8xf32>) -> (tensor<4xf32>, tensor<2xf32>) {
   calib.observe %2 {name = "inner", range = [0.0, 0.001]} : tensor<2xf32>
   func.return %1, %2 : tensor<4xf32>, tensor<2xf32>
 }
-
-// -----
 
 // A softmax is no function of one element, and a relu has no fixed scale.
 // CHECK-LABEL: func.func @others

@@ -1,6 +1,6 @@
-// RUN: qmlir-opt --apply-policy="settings={precision=int16}" --split-squares --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --split-squares --split-input-file %s | filecheck %s --check-prefix=BYTES
-// RUN: qmlir-opt --quantize="precision=int16" --split-input-file %s | filecheck %s --check-prefix=WHOLE
+// RUN: qmlir-opt --apply-policy="settings={precision=int16}" --split-squares %s | filecheck %s
+// RUN: qmlir-opt --split-squares %s | filecheck %s --check-prefix=BYTES
+// RUN: qmlir-opt --quantize="precision=int16" %s | filecheck %s --check-prefix=WHOLE
 
 // The difference has the range that the square's greatest value tells, and no calibration narrows it.
 // CHECK-LABEL: func.func @main
@@ -21,8 +21,6 @@ func.func @main(%a: tensor<1x4xf32>, %b: tensor<1x4xf32>) -> tensor<1x4xf32> {
   calib.observe %y {name = "y", range = [0.0, 9.0]} : tensor<1x4xf32>
   func.return %y : tensor<1x4xf32>
 }
-
-// -----
 
 // What is to stay float, and what has no range, stays as it is; the operation's own policy wins.
 // CHECK-LABEL: func.func @kept

@@ -1,8 +1,8 @@
-// RUN: qmlir-opt --apply-policy="settings={residuals=int16}" --widen-residuals --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --apply-policy="settings={residuals=auto}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=AUTO
-// RUN: qmlir-opt --widen-residuals --split-input-file %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --apply-policy="settings={residuals=int16 precision=int16}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --apply-policy="settings={residuals=int16 schema=symmetric_with_power2_scale}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=POWER
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16}" --widen-residuals %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={residuals=auto}" --widen-residuals %s | filecheck %s --check-prefix=AUTO
+// RUN: qmlir-opt --widen-residuals %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16 precision=int16}" --widen-residuals %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16 schema=symmetric_with_power2_scale}" --widen-residuals %s | filecheck %s --check-prefix=POWER
 
 // The sum, the gain and the shift behind the normalization that reads it, what the layer adds and the result that the network returns have 16 bits; the layers compute on 8.
 // SAME-NOT: policy = {precision = "int16"
@@ -37,8 +37,6 @@ func.func @block(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   calib.observe %5 {name = "y", range = [-4.0, 6.0]} : tensor<2x4xf32>
   func.return %5 : tensor<2x4xf32>
 }
-
-// -----
 
 // Between two layers behind a stream, a GELU that layers alone read has 16 bits, with the result that it reads; a
 // requantization to 8 bits follows. A linear function has not, nor a function whose result is also added, nor what a
@@ -78,8 +76,6 @@ func.func @functions(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   func.return %8 : tensor<2x4xf32>
 }
 
-// -----
-
 // A sum of two tensors that are not computed from each other is no residual sum, nor is the sum of a tensor with itself.
 // CHECK-LABEL: func.func @plain
 // CHECK-NOT: qmlir.residual
@@ -91,8 +87,6 @@ func.func @plain(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %2 = nn.add %1, %1 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   func.return %2 : tensor<4xf32>
 }
-
-// -----
 
 // Outliers: a step of 64 / 255 beside a mean square of 4. 8 bits leave 20 dB.
 // AUTO-LABEL: func.func @outliers
@@ -106,8 +100,6 @@ func.func @outliers(%x: tensor<4xf32>) -> tensor<4xf32> {
   calib.observe %1 {name = "sum", range = [-32.0, 32.0], histogram = #calib.histogram<k = 0, first = -32, counts = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100, 500, 500, 100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]>} : tensor<4xf32>
   func.return %1 : tensor<4xf32>
 }
-
-// -----
 
 // What a policy says about an operation or about a tensor stays.
 // CHECK-LABEL: func.func @said

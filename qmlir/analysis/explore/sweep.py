@@ -10,8 +10,7 @@ from itertools import product
 from typing import Any, cast
 
 from qmlir.devices import Device
-from qmlir.devices.description.changing import settings_of
-from qmlir.devices.description.reading import data_of
+from qmlir.devices.description.changing import data_of, settings_of
 from qmlir.devices.description.schema import keys_of, table_of
 from qmlir.errors import OptionError, QmlirError, near_misses
 

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from qmlir.devices import Device
-from qmlir.devices.description.reading import problems
+from qmlir.devices.description.problems import problems
 from qmlir.devices.model.waits import Tokens, descriptors, tokens
 from qmlir.errors import FileError, near_misses
 from qmlir.isa.blocks import Block, Footprint
@@ -355,7 +355,7 @@ def unflattened(keys: Mapping[str, object]) -> Device:
     try:
         device = Device.model_validate(_lists(data))
     except ValidationError as error:
-        raise StreamError("its text must describe a device", got=problems(error, data)) from None
+        raise StreamError("its text must describe a device", got=problems(error, data, Device)) from None
     # A table without keys of its own, such as `ops.move`, leaves no key in a program.
     if any(keys.get(key) != value for key, value in flat(device).items()) or not keys.keys() <= flat(device).keys():
         raise StreamError("its text must describe a device", got="keys that no device has, or too few")

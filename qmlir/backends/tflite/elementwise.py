@@ -114,7 +114,8 @@ def within_domain(x: Tensor, operand: SSAValue, op: Operation, values: Values) -
 def as_operator(op: TensorOp, values: Values) -> None:
     """Writes an operation as the operator of its row in formats/tflite.py."""
     operator = WRITTEN[type(op)]
-    given = {camel_case(n): type(getattr(op, own).value.data) for n, (own, type) in operator.attributes.items()}
+    options = operator.attributes.items()
+    given = {camel_case(n): type(default)(getattr(op, own).value.data) for n, (own, default) in options}
     # The flag, which the schema sets by default, demands scales of 16-bit data that are powers of two.
     any_scale = {"PotScaleInt16": False} if operator.kind in ("ADD", "SUB") else {}
     one(operator.kind, op, values, {**any_scale, **given})

@@ -6,19 +6,20 @@ entry of another list by its number from 0 on, `array.modes.0.rate`.
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from qmlir.devices.description.device import Device
-from qmlir.devices.description.reading import data_of, problems
-from qmlir.devices.description.schema import keys_of, table_of
+from qmlir.devices.description.problems import problems
+from qmlir.devices.description.schema import Table, keys_of, table_of
 from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 
+D = TypeVar("D", bound=Table)
 
-def changed(device: Device, changes: Mapping[str, object]) -> Device:
+
+def changed(device: D, changes: Mapping[str, object]) -> D:
     """Returns a device with other values of some keys.
 
     Args:
@@ -30,16 +31,21 @@ def changed(device: Device, changes: Mapping[str, object]) -> Device:
         OptionError: There is no such key, or the changed device breaks the schema; the message names every key that
             does.
     """
-    data = data_of(device)
+    data, model = data_of(device), type(device)
     for key, value in changes.items():
         if not isinstance(cast(object, key), str):
             raise OptionError("a key of a device", "must be text, such as array.lanes.k", got=repr(key))
-        _set(data, key, value)
+        _set(data, key, value, model)
     try:
-        return Device.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
         settings = ", ".join(f"{key} = {value}" for key, value in changes.items())
-        raise OptionError(f"{device.name} with {settings}", problems(error, data)) from None
+        raise OptionError(f"{data['name']} with {settings}", problems(error, data, model)) from None
+
+
+def data_of(device: Table) -> dict[str, Any]:
+    """Returns the keys of a device file that were given, as plain data in the file's nesting."""
+    return device.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
 def settings_of(texts: Iterable[str]) -> dict[str, object]:
@@ -68,9 +74,9 @@ def _value(text: str) -> object:
     return found["value"] if len(found) == 1 else text
 
 
-def _set(data: dict[str, Any], key: str, value: object) -> None:
+def _set(data: dict[str, Any], key: str, value: object, model: type[Table]) -> None:
     """Sets a key in a device's data."""
-    fields: Mapping[str, FieldInfo] = keys_of(Device)
+    fields: Mapping[str, FieldInfo] = keys_of(model)
     container: Any = data
     path = ""
     *outer, last = key.split(".")

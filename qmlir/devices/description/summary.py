@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from qmlir.devices.description.changing import data_of
 from qmlir.devices.description.device import Device
-from qmlir.devices.description.reading import data_of, load_device, shipped_devices
+from qmlir.devices.description.reading import load_device, shipped_devices
 
 
 def summaries() -> list[dict[str, Any]]:

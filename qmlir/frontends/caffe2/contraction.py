@@ -14,10 +14,10 @@ from qmlir.dialects.nn.reduction import ReduceSumOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
-from qmlir.frontends.caffe2.converters import Table
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
 from qmlir.frontends.caffe2.reader import UINT8
 from qmlir.frontends.caffe2.windows import Window
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.quantized import UNBOUNDED, Bounds
 from qmlir.frontends.windows import Geometry, convolved, cropped, spread
@@ -69,7 +69,7 @@ def bias_in_steps(node: Caffe2Node, b: Value, data: UniformType, weights: Unifor
     else:
         floats = b.array.reshape(-1)
         if floats.dtype.kind != "f" or not np.isfinite(floats.astype(np.float64)).all():
-            raise node.error("its bias must be finite floats or quantized", str(floats.dtype))
+            raise node.error("its bias must be finite floats or quantized", floats.dtype)
         numbers, scales = [Fraction(float(v)) for v in floats], [Fraction(1)]
     if len(scales) not in (1, channels):
         raise node.error(f"its bias must have {len(scales)} elements", str(channels))
@@ -125,7 +125,7 @@ def contracted(
 # Convolutions
 
 
-def _weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: str, window: Window) -> Value:
+def _weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: Order, window: Window) -> Value:
     """Returns the weights of a convolution as [O, …, C/groups].
 
     Caffe2 stores them in the order of the image: [O, C/groups, …] for NCHW, [O, …, C/groups] for NHWC. Glow's importer
@@ -148,7 +148,7 @@ def _weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: str, w
     else:
         moved = w
     if node.shape(moved)[-1] != own:
-        raise node.error(f"its weights must be for {own} channels in order {order}", str(list(shape)))
+        raise node.error(f"its weights must be for {own} channels in order {order}", shape)
     return moved
 
 
@@ -157,14 +157,14 @@ def _bias(node: Caffe2Node, b: Value | None, outputs: int) -> Value | None:
     if b is None:
         return None
     if prod(node.shape(b)) != outputs:
-        raise node.error(f"its bias must have {outputs} elements", str(list(node.shape(b))))
+        raise node.error(f"its bias must have {outputs} elements", node.shape(b))
     return node.reshaped(b if isinstance(b, Constant) else node.quantized(b), (outputs,))
 
 
 @converts("Conv", "ConvRelu")
 def conv(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
-    order: str = "NCHW", no_bias: bool = False,
+    order: Order = "NCHW", no_bias: bool = False,
 ) -> Value:  # fmt: skip
     """Convolution of floats, over images with any number of spatial dimensions."""
     for operand in (x, w, *([] if b is None else [b])):
@@ -182,7 +182,7 @@ def conv(
 @converts("Int8Conv", "Int8ConvRelu")
 def int8_conv(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
-    order: str = "NCHW", quantize_groupwise: bool = False,
+    order: Order = "NCHW", quantize_groupwise: bool = False,
 ) -> Value:  # fmt: skip
     """Convolution of integers, whose result is rounded once; with Relu, it is at least its zero point."""
     node.require_quantized(x)
@@ -231,7 +231,7 @@ def _by_channel(node: Caffe2Node, w: Value) -> Value:
     points = np.array(node.ints(offsets, "zero points"))
     channels = w.shape[0] if w.shape else 0
     if found.shape != points.shape or len(found) != channels:
-        raise node.error(f"it needs a scale and a zero point for each of {channels} channels", str(len(found)))
+        raise node.error(f"it needs a scale and a zero point for each of {channels} channels", len(found))
     low, high = np.iinfo(np.int8).min, np.iinfo(np.int8).max
     if points.size and not low <= points.min() <= points.max() <= high:
         raise node.error("the zero points of its weights must be numbers of int8", str(points.tolist()[:8]))
@@ -242,7 +242,7 @@ def _by_channel(node: Caffe2Node, w: Value) -> Value:
 @converts("ConvTranspose", "Int8ConvTranspose")
 def conv_transpose(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
-    order: str = "NCHW",
+    order: Order = "NCHW",
 ) -> Value:  # fmt: skip
     """Transposed convolution: a convolution over the input with zeros between its elements, weights reversed."""
     integers = node.kind.startswith("Int8")
@@ -257,22 +257,19 @@ def conv_transpose(
     windows = window.transposed(node, sizes, node.shape(weights)[1:-1])
     bias = _bias(node, b, node.shape(weights)[0])
     wide = spread(node, image, window.steps(node, len(sizes)))
-    steps = window.steps(node, len(sizes))
-    extra = tuple(high - (step - 1) for high, step in zip(windows.high, steps, strict=True))
-    behind = Geometry(windows.kernel, windows.strides, windows.dilations, windows.low, extra, windows.extra)
     if integers:
-        return node.in_order(_int8_convolved(node, wide, weights, bias, behind, group), order)
-    return node.in_order(convolved(node, wide, node.widened(weights), bias, behind, group), order)
+        return node.in_order(_int8_convolved(node, wide, weights, bias, windows, group), order)
+    return node.in_order(convolved(node, wide, node.widened(weights), bias, windows, group), order)
 
 
-def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: str, window: Window) -> Value:
+def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: Order, window: Window) -> Value:
     """Returns the weights of a transposed convolution as [O, …, C/groups], reversed in space.
 
     Caffe2 stores them as [C, O/groups, …] for NCHW and [C, …, O/groups] for NHWC; for Glow's importer see `_weights`.
     """
     shape, rank, channels = node.shape(w), node.rank(x), node.shape(x)[-1]
     if rank < 3 or len(shape) != rank or shape[0] != channels:
-        raise node.error(f"its weights must be for the {channels} channels of its image", str(list(shape)))
+        raise node.error(f"its weights must be for the {channels} channels of its image", shape)
     if groups < 1 or channels % groups:
         raise node.error(f"its groups must divide {channels} inputs", str(groups))
     sizes = window.kernel * (1 if len(window.kernel) > 1 else rank - 2)
@@ -292,20 +289,11 @@ def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, or
 # Fully connected layers
 
 
-def _rows(node: Caffe2Node, x: Value, axis: int) -> Value:
-    """Returns a tensor as a matrix, whose rows hold the dimensions from an axis on."""
-    shape = node.shape(x)
-    at = node.axis(axis, len(shape)) if axis < len(shape) else axis
-    if at > len(shape):
-        raise node.error(f"its axis must be at most {len(shape)}", str(axis))
-    return node.reshaped(node.movable(x), (prod(shape[:at]), prod(shape[at:])))
-
-
 def _connected(
     node: Caffe2Node, x: Value, w: Value, b: Value | None, axis: int, axis_w: int, *, turned: bool = False
 ) -> Value:
     """Adds x · wᵀ + b on rows of x and of w; `turned` weights are already [I, O]."""
-    rows, weights = _rows(node, x, axis), _rows(node, w, axis_w)
+    rows, weights = node.matrix(node.movable(x), axis), node.matrix(node.movable(w), axis_w)
     weights = node.moved(weights, (1, 0)) if turned else weights
     if node.shape(rows)[1] != node.shape(weights)[1]:
         raise node.error(
@@ -327,10 +315,9 @@ def _connected(
 @converts("FC", "FbFCPacked", "FCTransposed")
 def fc(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, axis: int = 1, axis_w: int = 1,
-    order: str = "NCHW",
+    order: Order = "NCHW",
 ) -> Value:  # fmt: skip
     """x · wᵀ + b on floats; `FbFCPacked` has weights of float16, `FCTransposed` has them transposed."""
-    node.check_order(order)
     for operand in (x, w, *([] if b is None else [b])):
         node.real(operand)
     return _connected(node, x, w, b, axis, axis_w, turned=node.kind == "FCTransposed")
@@ -339,14 +326,13 @@ def fc(
 @converts("Int8FC", "Int8FCRelu")
 def int8_fc(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, axis: int = 1, axis_w: int = 1,
-    order: str = "NCHW", dequantize_output: bool = False,
+    order: Order = "NCHW", dequantize_output: bool = False,
 ) -> Value:  # fmt: skip
     """x · wᵀ + b on integers, rounded once.
 
     With `dequantize_output`, input and result are floats. Glow quantizes the rows of the input when it runs; here the
     integers of weights and bias count as the floats that they stand for.
     """
-    node.check_order(order)
     if dequantize_output:
         if node.is_quantized(x):
             raise node.error("its input must be floats, as its result is", str(node.element(x)))
@@ -371,7 +357,7 @@ def matmul(
     axis_b: int = 1,
 ) -> Value:  # fmt: skip
     """The product of two matrices; tensors of higher rank are matrices of the dimensions before and from an axis."""
-    lhs, rhs = _rows(node, node.real(a), axis_a), _rows(node, node.real(b), axis_b)
+    lhs, rhs = node.matrix(node.real(a), axis_a), node.matrix(node.real(b), axis_b)
     return node.compute(MatMulOp, [_factor(node, lhs, trans_a), _factor(node, rhs, trans_b)])
 
 

@@ -1,6 +1,7 @@
 """Functions of elements, arithmetic, comparisons and choices."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,13 @@ from xdsl.dialects.builtin import f16, f32, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.formats.caffe2 import ARITHMETIC, COMPARISONS
 from qmlir.frontends.caffe2.contraction import RELU
-from qmlir.frontends.caffe2.converters import Table
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
 from qmlir.frontends.caffe2.schema import DTYPES, ELEMENTS, element_name
+from qmlir.frontends.converters import AttributeGroup, Table
 from qmlir.frontends.function import Constant, Floats, Value
 from qmlir.frontends.quantized import UNBOUNDED
 from qmlir.ir.interfaces import TensorOp
@@ -28,15 +30,24 @@ converts = Table()
 # are the last. Without `broadcast`, operands broadcast as numpy's do; an axis then means the same, as in Glow.
 
 
-def _operands(node: Caffe2Node, a: Value, b: Value, axis: int, axis_str: str, order: str) -> list[Value]:
+@dataclass(frozen=True)
+class Places(AttributeGroup):
+    """The dimensions of the first operand that those of the second are."""
+
+    broadcast: bool = False
+    axis: int = -1
+    axis_str: str = ""
+    order: Order = "NCHW"
+
+
+def _operands(node: Caffe2Node, a: Value, b: Value, places: Places) -> list[Value]:
     """Returns two operands whose shapes broadcast as numpy's do."""
-    a, b = node.real(a), node.real(b)
+    a, b, axis = node.real(a), node.real(b), places.axis
     rank, own = node.rank(a), node.rank(b)
-    if axis_str:
-        node.check_order(order)
-        if len(axis_str) != 1 or axis_str not in order:
-            raise node.error(f"its axis_str must be a letter of {order}", axis_str)
-        axis = order.index(axis_str)
+    if (letter := places.axis_str) != "":
+        if len(letter) != 1 or letter not in places.order:
+            raise node.error(f"its axis_str must be a letter of {places.order}", letter)
+        axis = places.order.index(letter)
     if axis == -1 or own >= rank:
         return [a, b]
     at = node.axis(axis, rank)
@@ -47,11 +58,8 @@ def _operands(node: Caffe2Node, a: Value, b: Value, axis: int, axis_str: str, or
 
 def _binary(operator: str, op_type: type[TensorOp]) -> None:
     @converts(operator)
-    def convert(
-        node: Caffe2Node, a: Value, b: Value, *, broadcast: bool = False, axis: int = -1, axis_str: str = "",
-        order: str = "NCHW",
-    ) -> Value:  # fmt: skip
-        return node.compute(op_type, _operands(node, a, b, axis, axis_str, order))
+    def convert(node: Caffe2Node, a: Value, b: Value, *, places: Places) -> Value:
+        return node.compute(op_type, _operands(node, a, b, places))
 
 
 for _operator, _op_type in ARITHMETIC.items():
@@ -60,11 +68,8 @@ for _operator, _op_type in ARITHMETIC.items():
 
 def _comparison(operator: str, op_type: type[TensorOp], exchanged: bool, negated: bool) -> None:
     @converts(operator)
-    def convert(
-        node: Caffe2Node, a: Value, b: Value, *, broadcast: bool = False, axis: int = -1, axis_str: str = "",
-        order: str = "NCHW",
-    ) -> Value:  # fmt: skip
-        operands = _operands(node, a, b, axis, axis_str, order)
+    def convert(node: Caffe2Node, a: Value, b: Value, *, places: Places) -> Value:
+        operands = _operands(node, a, b, places)
         ordered = operands[::-1] if exchanged else operands
         if not negated:
             return node.compute(op_type, ordered)
@@ -76,16 +81,13 @@ for _operator, _comparing in COMPARISONS.items():
 
 
 @converts("Pow")
-def pow_(
-    node: Caffe2Node, a: Value, b: Value | None = None, *, exponent: float | None = None, broadcast: bool = False,
-    axis: int = -1, axis_str: str = "", order: str = "NCHW",
-) -> Value:  # fmt: skip
+def pow_(node: Caffe2Node, a: Value, b: Value | None = None, *, exponent: float | None = None, places: Places) -> Value:
     """a to the power of b, or of the argument `exponent`."""
     if (b is None) == (exponent is None):
         raise node.error("it needs either a second input or its argument exponent", "none" if b is None else "both")
     if b is None:
         return node.compute(nn.PowOp, [node.real(a), node.number(exponent or 0.0, a)])
-    return node.compute(nn.PowOp, _operands(node, a, b, axis, axis_str, order))
+    return node.compute(nn.PowOp, _operands(node, a, b, places))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -210,7 +212,7 @@ def logit(node: Caffe2Node, x: Value, *, eps: float = 1e-6) -> Value:
 
 
 @converts("PRelu")
-def prelu(node: Caffe2Node, x: Value, slope: Value, *, order: str = "NCHW") -> Value:
+def prelu(node: Caffe2Node, x: Value, slope: Value, *, order: Order = "NCHW") -> Value:
     """x, or slope · x where x is negative; slopes are single, or one for each channel."""
     rank = node.rank(node.real(x))
     channels = node.channel(order) if rank > 1 else 0
@@ -289,7 +291,7 @@ LEAST = 1e-6
 def batch_box_cox(node: Caffe2Node, x: Value, lambda1: Value, lambda2: Value) -> Value:
     """(max(x + λ2, 1e−6)^λ1 − 1) / λ1 for each column of x, and the logarithm where λ1 is 0."""
     if node.rank(node.real(x)) != 2:
-        raise node.error("its data must be a matrix", str(list(node.shape(x))))
+        raise node.error("its data must be a matrix", node.shape(x))
     moved = node.insert(nn.AddOp, [x, node.real(lambda2)])
     base = node.insert(nn.ClampOp, [moved], {"min": LEAST})
     zero, one = node.number(0.0, x), node.number(1.0, x)
@@ -330,3 +332,25 @@ def float_to_half(node: Caffe2Node, x: Value) -> Value:
 def _converted(node: Caffe2Node, x: Value, element: Any) -> Value:
     value: SSAValue = node.builder.ssa(x)
     return value if node.element(value) == str(element) else node.compute(nn.CastOp, [value], element=element)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators between floats and integers.
+
+
+@converts("Int8Quantize")
+def int8_quantize(node: Caffe2Node, x: Value) -> Value:
+    """Quantizes floats to the scale and the zero point of the arguments; halves round to even, ends saturate."""
+    node.stated_type()
+    if node.is_quantized(x):
+        raise node.error("its input must be floats", str(node.type_of(x)))
+    if node.element(x) != "f32":
+        raise UnsupportedError(f"it quantizes {node.element(x)}, and qmlir f32")
+    return node.finished(x)
+
+
+@converts("Int8Dequantize")
+def int8_dequantize(node: Caffe2Node, x: Value) -> Value:
+    """The real numbers that integers stand for."""
+    node.require_quantized(x)
+    return node.cast(DequantizeCastOp, node.quantized(x), f32)

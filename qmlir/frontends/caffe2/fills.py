@@ -1,6 +1,6 @@
 """Operators that make tensors: the weights of a net are operators of its init net."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
@@ -8,10 +8,9 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table, shown
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.schema import DTYPES, element_name
-from qmlir.frontends.draws import drawn_by
+from qmlir.frontends.converters import AttributeGroup, Table, shown
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value, filled, sized
 from qmlir.ir.interfaces import Array, Shape
 
@@ -21,22 +20,30 @@ converts = Table()
 # Shapes: an argument, or an input, whose shape or whose values count, before the dimensions of `extra_shape`.
 
 
-def _shape(node: Caffe2Node, inputs: Sequence[Value], shape: Ints | None, as_shape: bool, extra: Ints) -> Shape:
-    """Returns the shape of the tensor that an operator makes."""
-    if shape is None and not inputs:
-        raise node.error("it needs its argument shape, or an input", "none")
-    if len(inputs) > 1:
-        raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows 1")
-    if not inputs:
-        found = shape or ()
-    elif shape is not None:
-        raise node.error("it needs either its argument shape or an input", "both")
-    else:
-        found = node.ints(inputs[0], "shape") if as_shape else node.shape(inputs[0])
-    whole = (*found, *extra)
-    if min(whole, default=0) < 0:
-        raise node.error("its shape must not have negative dimensions", str(list(whole)))
-    return sized(whole)
+@dataclass(frozen=True)
+class Sized(AttributeGroup):
+    """The arguments that say the shape of the tensor that an operator makes."""
+
+    shape: Ints | None = None
+    extra_shape: Ints = ()
+    input_as_shape: bool = False
+
+    def whole(self, node: Caffe2Node, *inputs: Value) -> Shape:
+        """Returns the shape of the tensor."""
+        if self.shape is None and not inputs:
+            raise node.error("it needs its argument shape, or an input", "none")
+        if len(inputs) > 1:
+            raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows 1")
+        if not inputs:
+            found = self.shape or ()
+        elif self.shape is not None:
+            raise node.error("it needs either its argument shape or an input", "both")
+        else:
+            found = node.ints(inputs[0], "shape") if self.input_as_shape else node.shape(inputs[0])
+        whole = (*found, *self.extra_shape)
+        if min(whole, default=0) < 0:
+            raise node.error("its shape must not have negative dimensions", whole)
+        return sized(whole)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -51,7 +58,7 @@ def _given(node: Caffe2Node, values: Any, shape: Shape, dtype: Any) -> Array:
     if numbers.dtype.kind == "f" and np.dtype(dtype).kind != "f":
         raise node.error(f"its values must be integers for {np.dtype(dtype)}", "floats")
     if numbers.size != prod(shape):
-        raise node.error(f"it must have a value for each of {prod(shape)} elements", str(numbers.size))
+        raise node.error(f"it must have a value for each of {prod(shape)} elements", numbers.size)
     if np.dtype(dtype).kind in "iu":
         limits = np.iinfo(dtype)
         if numbers.size and (numbers.min() < limits.min or numbers.max() > limits.max):
@@ -62,12 +69,9 @@ def _given(node: Caffe2Node, values: Any, shape: Shape, dtype: Any) -> Array:
 
 def _fill(operator: str, dtype: Any) -> None:
     @converts(operator)
-    def convert(
-        node: Caffe2Node, *inputs: Value, shape: Ints | None = None, values: Any = (), extra_shape: Ints = (),
-        input_as_shape: bool = False, dtype: int | None = None,
-    ) -> Value:  # fmt: skip
+    def convert(node: Caffe2Node, *inputs: Value, of: Sized, values: Any = (), dtype: int | None = None) -> Value:
         own = dtypes[operator] if dtype is None else _dtype(node, dtype)
-        whole = _shape(node, inputs, shape, input_as_shape, extra_shape)
+        whole = of.whole(node, *inputs)
         return Constant(_given(node, values, whole, own), node.outputs[0])
 
     dtypes[operator] = dtype
@@ -91,12 +95,9 @@ for _operator, _type in {
 
 
 @converts("GivenTensorByteStringToUInt8Fill")
-def byte_string_fill(
-    node: Caffe2Node, *inputs: Value, shape: Ints | None = None, values: Any = (), extra_shape: Ints = (),
-    input_as_shape: bool = False,
-) -> Value:  # fmt: skip
+def byte_string_fill(node: Caffe2Node, *inputs: Value, of: Sized, values: Any = ()) -> Value:
     """The bytes of a string as uint8."""
-    whole = _shape(node, inputs, shape, input_as_shape, extra_shape)
+    whole = of.whole(node, *inputs)
     return Constant(_bytes(node, values, whole), node.outputs[0])
 
 
@@ -113,7 +114,7 @@ def _bytes(node: Caffe2Node, values: Any, shape: Shape) -> Array:
 @converts("Int8GivenTensorFill")
 def int8_fill(node: Caffe2Node, *, shape: Ints, values: Any) -> Value:
     """A tensor stored as uint8, one byte of the string for each element."""
-    whole = _shape(node, (), shape, False, ())
+    whole = Sized(shape).whole(node)
     type = node.stated_type()
     return Dequantized(_bytes(node, values, whole), type, node.outputs[0])
 
@@ -121,7 +122,7 @@ def int8_fill(node: Caffe2Node, *, shape: Ints, values: Any) -> Value:
 @converts("Int8GivenIntTensorFill")
 def int32_fill(node: Caffe2Node, *, shape: Ints, values: Any) -> Value:
     """A tensor stored as int32: a bias."""
-    whole = _shape(node, (), shape, False, ())
+    whole = Sized(shape).whole(node)
     type = node.state(i32)
     if type is None:
         raise node.error("it needs its arguments Y_scale and Y_zero_point", "none")
@@ -133,13 +134,10 @@ def int32_fill(node: Caffe2Node, *, shape: Ints, values: Any) -> Value:
 
 
 @converts("ConstantFill")
-def constant_fill(
-    node: Caffe2Node, *inputs: Value, shape: Ints | None = None, value: Any = 0, dtype: int = 1,
-    extra_shape: Ints = (), input_as_shape: bool = False,
-) -> Value:  # fmt: skip
+def constant_fill(node: Caffe2Node, *inputs: Value, of: Sized, value: Any = 0, dtype: int = 1) -> Value:
     """A tensor with one value everywhere, of float32 by default."""
     type = np.dtype(_dtype(node, dtype))
-    whole = _shape(node, inputs, shape, input_as_shape, extra_shape)
+    whole = of.whole(node, *inputs)
     if not isinstance(value, int | float) or (isinstance(value, float) and type.kind != "f"):
         raise node.error(f"its value must be a number of {type}", shown(value))
     if type.kind in "iu" and not np.iinfo(type).min <= value <= np.iinfo(type).max:
@@ -172,10 +170,10 @@ def is_empty(node: Caffe2Node, x: Value) -> Value:
 def range_of(node: Caffe2Node, *bounds: Value) -> Value:
     """Numbers from a start (0), below a stop, in steps (of 1)."""
     if not 1 <= len(bounds) <= 3:
-        raise node.error("it needs 1 to 3 inputs", str(len(bounds)))
+        raise node.error("it needs 1 to 3 inputs", len(bounds))
     arrays = [node.array(b, "bound") for b in bounds]
     if any(a.size != 1 for a in arrays):
-        raise node.error("its bounds must be single numbers", str([a.size for a in arrays]))
+        raise node.error("its bounds must be single numbers", [a.size for a in arrays])
     numbers = [a.reshape(()) for a in arrays]
     start, stop = (np.zeros_like(numbers[0]), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
     step = numbers[2] if len(numbers) == 3 else np.ones_like(numbers[0])
@@ -192,21 +190,21 @@ def range_of(node: Caffe2Node, *bounds: Value) -> Value:
 
 @converts("GaussianFill", "MSRAFill", "UniformFill", "XavierFill")
 def random_fill(
-    node: Caffe2Node, *inputs: Value, shape: Ints | None = None, mean: float = 0.0, std: float = 1.0,
-    min: float = 0.0, max: float = 1.0, extra_shape: Ints = (), input_as_shape: bool = False,
+    node: Caffe2Node, *inputs: Value, of: Sized, mean: float = 0.0, std: float = 1.0, min: float = 0.0,
+    max: float = 1.0,
 ) -> Value:  # fmt: skip
     """A tensor of random numbers of float32: normal or uniform ones, or what weights begin their training with.
 
     Xavier's lie uniformly within ±√(3 / n), where n is the number of elements by the first dimension; MSRA's are normal
     with the deviation √(2 / n), where n is the number of elements by the second.
     """
-    whole = _shape(node, inputs, shape, input_as_shape, extra_shape)
+    whole = of.whole(node, *inputs)
     node.room(whole)
     axis = {"XavierFill": 0, "MSRAFill": 1}.get(node.kind)
     if axis is not None and len(whole) <= axis:
-        raise node.error(f"its shape must have {axis + 1} dimensions or more", str(list(whole)))
+        raise node.error(f"its shape must have {axis + 1} dimensions or more", whole)
     each = 0.0 if axis is None or not whole[axis] else prod(whole) / whole[axis]
-    source = drawn_by(node, None)
+    source = node.drawn(None)
     if node.kind in ("GaussianFill", "MSRAFill"):
         numbers = source.normal(mean, std if axis is None else np.sqrt(2 / each) if each else 0.0, whole)
     else:

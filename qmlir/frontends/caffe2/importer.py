@@ -4,46 +4,88 @@
     results     the tensors that the net declares as results; without a declaration, those that no operator reads
     body        nn operations; operators that no result needs are skipped (walk.py)
 
-A net does not state the shapes of its data. They are given beside it, or stand in the net's arguments where an exporter
-for an accelerator wrote them (reader.py). Weights are operators of a second net, the init net, which runs first.
+A net does not state the shapes of its data. They are given beside it, or stand in the net's arguments where an
+exporter for an accelerator wrote them (reader.py). Weights are operators of a second net, the init net, which runs
+first.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import ParseError, VerifyException
 
-from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError, near_misses
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Net, Operator, read_net
-from qmlir.frontends.caffe2.shapes import tensor_type
 from qmlir.frontends.caffe2.walk import Step, Walk, needed, unconverted
 from qmlir.frontends.cut import WHOLE, Cut, listed
-from qmlir.frontends.function import Builder, Constant, named
+from qmlir.frontends.function import Builder, Constant, sized
 from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import Array
-from qmlir.ir.rewriting import name_hint
+from qmlir.ir.upstream.source_parser import SourceParser, one_line
 from qmlir.numerics import native
+
+# ---------------------------------------------------------------------------------------------------------------
+# Reads the type of an input as users give it: the text between the angle brackets of MLIR's tensor type.
+#
+# 1x3x224x224                                  float32, by default
+# 8xi64                                        another element type
+# 4x2x!quant.uniform<u8:f32, 0.5:128>          integers that stand for real numbers, as integer operators read them
+
+
+_DIMENSIONS = re.compile(r"\d+(x\d+)*", re.ASCII)
+
+LONGEST = 100_000
+"""The most characters of a type."""
+
+
+def tensor_type(name: str, text: str) -> TensorType[Attribute]:
+    """Returns the type that a text gives an input.
+
+    Raises:
+        OptionError: The text is no type of a tensor with static dimensions; the error names the input.
+    """
+    written = f"{text}xf32" if _DIMENSIONS.fullmatch(text) else text
+    try:
+        if len(text) > LONGEST:
+            raise ValueError("a text that is too long")
+        whole = f"tensor<{written}>"
+        parser = SourceParser(make_context(), whole, "shape")
+        type: Attribute = parser.parse_type()
+        if not isinstance(type, TensorType) or parser.pos < len(whole):
+            raise ValueError("another type")
+        found = cast(TensorType[Attribute], type)
+        if min(found.get_shape(), default=0) < 0:
+            raise ValueError("a dimension without a size")
+        sized(found.get_shape())
+    except (ParseError, VerifyException, ValueError, RecursionError, QmlirError) as error:
+        got = error.need if isinstance(error, UnsupportedError) else one_line(error)
+        raise OptionError(
+            f"shape {name}", "must be dimensions with an element type behind them, such as 1x3x224x224 or 8xi64",
+            got=f"{text}: {got}",
+        ) from None  # fmt: skip
+    return found
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The import
 
 
 def load_caffe2(
-    source: Path | str | bytes,
-    weights: Path | str | bytes | None = None,
-    *,
-    shapes: Mapping[str, str] | None = None,
-    constants: Mapping[str, Array] | None = None,
-    fold_budget: int = BUDGET,
-    text: bool = False,
-    cut: Cut = WHOLE,
-) -> ModuleOp:
+    source: Path | str | bytes, weights: Path | str | bytes | None = None, *, shapes: Mapping[str, str] | None = None,
+    constants: Mapping[str, Array] | None = None, fold_budget: int = BUDGET, text: bool = False, cut: Cut = WHOLE,
+) -> ModuleOp:  # fmt: skip
     """Imports a Caffe2 net.
 
     Args:
         source: The path of the net's file, or the file's bytes.
         weights: The path of the init net's file, or the file's bytes; None if the net has no weights.
-        shapes: The types of inputs by name, as shapes.py reads them; an input of the init net becomes an argument.
+        shapes: The types of inputs by name, as `tensor_type` reads them; an input of the init net becomes an argument.
         constants: Values of inputs, by name; these inputs are no arguments.
         fold_budget: The most bytes that constants computed at import may take.
         text: Whether bytes are nets as text.
@@ -90,22 +132,16 @@ class _Import:
             self.names = list(cut.inputs)
             cut.check_needed(outside, [n for n in self._order(outside) if n not in constants])
         self._check_shapes(self.names)
-        arguments = [self.types[n] for n in self.names]
-        self.builder = Builder(Block(arg_types=arguments), budget)
+        self.builder = Builder.of(self.names, [self.types[n] for n in self.names], budget)
         self.walk = Walk(self.builder, net.file, given=self.names, taken=set(self.names))
-        for name, argument in zip(self.names, self.builder.block.args, strict=True):
-            argument.name_hint = name_hint(name)
-            self.walk.values[name] = argument
+        self.walk.values.update(zip(self.names, self.builder.block.args, strict=True))
         for name, array in constants.items():
             self.walk.values[name] = Constant(array.astype(native(array.dtype), copy=False), name)
 
     def run(self) -> ModuleOp:
         """Imports the operators and returns the module."""
         self.walk.run(self.steps)
-        results = [self._result(n) for n in self.outputs]
-        inputs = [a.type for a in self.builder.block.args]
-        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(self.names))
-        return self.builder.finish(main, results, self.outputs)
+        return self.builder.finish([self._result(n) for n in self.outputs], self.outputs)
 
     def _outputs(self, made: Sequence[Operator], given: set[str]) -> list[str]:
         """Returns the names of the results, which may be tensors with a shape that no operator makes.

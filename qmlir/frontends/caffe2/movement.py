@@ -11,9 +11,9 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
 from qmlir.frontends.caffe2.windows import Window
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.windows import padded, sliced
 
@@ -53,14 +53,14 @@ def _new_shape(node: Caffe2Node, x: Value, wanted: Sequence[int]) -> list[int]:
         if size == 0 and axis < len(shape):
             found[axis] = shape[axis]
     if found.count(-1) > 1 or min(found, default=0) < -1:
-        raise node.error("its shape must have one size that is open at most", str(list(wanted)))
+        raise node.error("its shape must have one size that is open at most", wanted)
     rest = prod(size for size in found if size != -1)
     if -1 in found:
         if not rest or prod(shape) % rest:
-            raise node.error(f"its shape must fit {list(shape)}", str(list(wanted)))
+            raise node.error(f"its shape must fit {list(shape)}", wanted)
         found[found.index(-1)] = prod(shape) // rest
     if prod(found) != prod(shape):
-        raise node.error(f"its shape must have {prod(shape)} elements", str(list(wanted)))
+        raise node.error(f"its shape must have {prod(shape)} elements", wanted)
     return found
 
 
@@ -77,11 +77,7 @@ def reshape(node: Caffe2Node, x: Value, to: Value | None = None, *, shape: Ints 
 @converts("Flatten", "Int8Flatten")
 def flatten(node: Caffe2Node, x: Value, *, axis: int = 1) -> Value:
     """A matrix, whose rows hold the dimensions from an axis on."""
-    shape = node.shape(x)
-    at = axis + len(shape) if axis < 0 else axis
-    if not 0 <= at <= len(shape):
-        raise node.error(f"its axis must lie in [0, {len(shape)}]", str(axis))
-    return node.reshaped(node.movable(x), (prod(shape[:at]), prod(shape[at:])))
+    return node.matrix(node.movable(x), axis)
 
 
 @converts("FlattenToVec")
@@ -96,7 +92,7 @@ def squeeze(node: Caffe2Node, x: Value, *, dims: Ints) -> Value:
     shape = node.shape(x)
     over = node.axes(dims, len(shape))
     if any(shape[a] != 1 for a in over):
-        raise node.error("the dimensions that it removes must be 1", str([shape[a] for a in over]))
+        raise node.error("the dimensions that it removes must be 1", [shape[a] for a in over])
     return node.reshaped(node.movable(x), [n for a, n in enumerate(shape) if a not in over])
 
 
@@ -115,7 +111,7 @@ def transpose(node: Caffe2Node, x: Value, *, axes: Ints = ()) -> Value:
     rank = node.rank(x)
     wanted = axes or tuple(range(rank))[::-1]
     if sorted(wanted) != list(range(rank)):
-        raise node.error(f"its axes must be a permutation of {rank} dimensions", str(list(wanted)))
+        raise node.error(f"its axes must be a permutation of {rank} dimensions", wanted)
     return node.permuted(node.movable(x), wanted)
 
 
@@ -135,7 +131,7 @@ def nhwc2nchw(node: Caffe2Node, x: Value) -> Value:
 
 def _image(node: Caffe2Node, x: Value) -> int:
     if node.rank(x) < 3:
-        raise node.error("its input must be an image of rank 3 at least", str(list(node.shape(x))))
+        raise node.error("its input must be an image of rank 3 at least", node.shape(x))
     return node.rank(x)
 
 
@@ -145,7 +141,7 @@ def _image(node: Caffe2Node, x: Value) -> int:
 
 @converts("Concat", "DepthConcat", "Int8Concat", "Append")
 def concat(
-    node: Caffe2Node, *inputs: Value, axis: int | None = None, add_axis: bool = False, order: str = "NCHW"
+    node: Caffe2Node, *inputs: Value, axis: int | None = None, add_axis: bool = False, order: Order = "NCHW"
 ) -> tuple[Value, ...]:
     """The inputs joined along an axis, by default that of the channels, or along a new axis; and their sizes.
 
@@ -175,7 +171,7 @@ def concat(
 @converts("Split", "DepthSplit")
 def split(
     node: Caffe2Node, x: Value, lengths: Value | None = None, *, axis: int | None = None, split: Ints = (),
-    order: str = "NCHW",
+    order: Order = "NCHW",
 ) -> tuple[Value, ...]:  # fmt: skip
     """The parts of a tensor along an axis, by default that of the channels; of one size if none are given."""
     at = node.axis(axis if axis is not None else node.channel(order), node.rank(x))
@@ -185,7 +181,7 @@ def split(
         raise node.error(f"its {count} parts must have one size", str(size))
     sizes = sizes or (size // count,) * count
     if sum(sizes) != size or len(sizes) != count or min(sizes) < 0:
-        raise node.error(f"its {count} parts must have {size} elements together", str(list(sizes)))
+        raise node.error(f"its {count} parts must have {size} elements together", sizes)
     return tuple(_slice(node, x, at, sum(sizes[:i]), part) for i, part in enumerate(sizes))
 
 
@@ -242,7 +238,7 @@ def expand(node: Caffe2Node, x: Value, to: Value | None = None, *, shape: Ints =
 
 @converts("PadImage")
 def pad_image(
-    node: Caffe2Node, x: Value, *, window: Window, mode: str = "constant", value: float = 0.0, order: str = "NCHW"
+    node: Caffe2Node, x: Value, *, window: Window, mode: str = "constant", value: float = 0.0, order: Order = "NCHW"
 ) -> Value:
     """An image with a margin of one value."""
     if mode != "constant":
@@ -256,7 +252,7 @@ def pad_image(
 
 
 @converts("ChannelShuffle", "Int8ChannelShuffle")
-def channel_shuffle(node: Caffe2Node, x: Value, *, group: int, kernel: int = 1, order: str = "NCHW") -> Value:
+def channel_shuffle(node: Caffe2Node, x: Value, *, group: int, kernel: int = 1, order: Order = "NCHW") -> Value:
     """The channels of the groups in turn: the first of each group, then the second of each, and so on."""
     axis = node.channel(order) % max(_image(node, x), 1)
     shape = node.shape(x)
@@ -310,20 +306,19 @@ def top_k(node: Caffe2Node, x: Value, count: Value | None = None, *, k: int = 0,
 # Resizing
 
 
-def _nearest(node: Caffe2Node, x: Value, order: str, scales: Sequence[float]) -> Value:
+def _nearest(node: Caffe2Node, x: Value, order: Order, scales: Sequence[float]) -> Value:
     """Adds a resize to the nearest element before the place of each output element."""
     axes = (2, 3) if order == "NCHW" else (1, 2)
-    node.check_order(order)
     if node.rank(x) != 4:
-        raise node.error("its input must have rank 4", str(list(node.shape(x))))
+        raise node.error("its input must have rank 4", node.shape(x))
     if not all(isfinite(s) and s > 0 for s in scales):
-        raise node.error("its scales must be above 0", str(list(scales)))
+        raise node.error("its scales must be above 0", scales)
     y: SSAValue = node.quantized(x)
     for axis, scale in zip(axes, scales, strict=True):
         length = node.shape(x)[axis]
         size = floor(length * np.float32(scale))
         if size < 1:
-            raise node.error("its scales must leave something of its input", str(list(scales)))
+            raise node.error("its scales must leave something of its input", scales)
         node.room((size,))
         at = np.floor(np.arange(size, dtype=np.float32) / np.float32(scale)).astype(np.int64)
         taps = Constant(np.minimum(at, length - 1))
@@ -334,19 +329,19 @@ def _nearest(node: Caffe2Node, x: Value, order: str, scales: Sequence[float]) ->
 @converts("ResizeNearest", "Int8ResizeNearest")
 def resize_nearest(
     node: Caffe2Node, x: Value, scales: Value | None = None, *, height_scale: float = 1.0, width_scale: float = 1.0,
-    order: str | None = None,
+    order: Order | None = None,
 ) -> Value:  # fmt: skip
     """An image of other sizes, each element that at its place divided by the scale, rounded down."""
     factors: Any = (height_scale, width_scale)
     if scales is not None:
         factors = [float(v) for v in node.array(scales, "scales").reshape(-1)]
         if len(factors) != 2:
-            raise node.error("it needs two scales", str(len(factors)))
+            raise node.error("it needs two scales", len(factors))
     # Caffe2's integer operator knows images in NHWC only.
     return _nearest(node, x, order or ("NHWC" if node.kind.startswith("Int8") else "NCHW"), factors)
 
 
 @converts("UpsampleNearest")
-def upsample_nearest(node: Caffe2Node, x: Value, *, scale: int = 2, order: str = "NCHW") -> Value:
+def upsample_nearest(node: Caffe2Node, x: Value, *, scale: int = 2, order: Order = "NCHW") -> Value:
     """An image whose elements are repeated in both directions."""
     return _nearest(node, x, order, (float(scale), float(scale)))

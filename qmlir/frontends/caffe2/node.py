@@ -6,7 +6,7 @@ An integer operator of Caffe2 (`Int8…`) stores its result as uint8, with the s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
@@ -26,8 +26,20 @@ from qmlir.ir.rewriting import tensor_name
 
 SCALE, ZERO_POINT = "Y_scale", "Y_zero_point"
 
-ORDERS = ("NCHW", "NHWC")
+Order = Literal["NCHW", "NHWC"]
 """Layouts of images: channels before or behind the spatial dimensions, however many these are."""
+
+
+UNIMPORTANT = frozenset(
+    """allow_broadcast_fastpath average_lookup_length cudnn_exhaustive_search deterministic_mode engine
+    exhaustive_search init_params is_gradient_op length1 net_name op_version order shared_buffer
+    shared_ws_nbytes_limit use_cudnn ws_nbytes_limit""".split()
+)
+"""Arguments that the importer ignores: they choose how to compute.
+
+Nets give the `order` of images to sums and functions of elements, too, which compute the same in every order. The
+converters of operators that compute by the order take it.
+"""
 
 
 @dataclass
@@ -39,6 +51,8 @@ class Caffe2Node(QuantizedNode):
     given      the names of the net's inputs, in the order of the function's arguments
     """
 
+    ATTRIBUTE: ClassVar[str] = "argument"
+
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     lookup: Callable[[str], Value | None] = lambda name: None
     given: Sequence[str] = ()
@@ -46,6 +60,9 @@ class Caffe2Node(QuantizedNode):
 
     # ------------------------------------------------------------------------------------------------------------
     # The type of the result
+
+    def ignores(self, name: str, value: Any) -> bool:
+        return name in UNIMPORTANT or (name in (SCALE, ZERO_POINT) and self.kind.startswith("Int8"))
 
     def output_type(self, output: int = 0) -> UniformType | None:
         return self.stated if output == 0 else None
@@ -121,27 +138,20 @@ class Caffe2Node(QuantizedNode):
     # ------------------------------------------------------------------------------------------------------------
     # Layouts of images
 
-    def channels_last(self, x: Value, order: str) -> SSAValue:
+    def channels_last(self, x: Value, order: Order) -> SSAValue:
         """Returns an image [N, …, C], transposed if its order is NCHW."""
         rank = self.rank(x)
-        self.check_order(order)
         if order == "NHWC" or rank < 3:
             return self.quantized(x)
         return self.permuted(self.movable(x), (0, *range(2, rank), 1))
 
-    def in_order(self, y: Value, order: str) -> Value:
+    def in_order(self, y: Value, order: Order) -> Value:
         """Returns an image [N, …, C] in an order, transposed if that is NCHW."""
         rank = self.rank(y)
         return y if order == "NHWC" or rank < 3 else self.permuted(y, (0, rank - 1, *range(1, rank - 1)))
 
-    def check_order(self, order: str) -> None:
-        """Raises NodeError if an order is not one of `ORDERS`."""
-        if order not in ORDERS:
-            raise self.error(f"its order must be {' or '.join(ORDERS)}", order)
-
-    def channel(self, order: str) -> int:
+    def channel(self, order: Order) -> int:
         """Returns the axis of the channels in images of an order, counted from the front or the end."""
-        self.check_order(order)
         return 1 if order == "NCHW" else -1
 
     def permuted(self, x: Value, permutation: Sequence[int]) -> SSAValue:

@@ -14,8 +14,8 @@ from qmlir.dialects.nn.normalization import (
     SoftmaxOp,
 )
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
 from qmlir.ir.interfaces import Array
 
@@ -28,7 +28,7 @@ converts = Table()
 @converts("SpatialBN")
 def spatial_bn(
     node: Caffe2Node, x: Value, scale: Value, bias: Value, mean: Value, variance: Value, *, epsilon: float = 1e-5,
-    is_test: bool = False, momentum: float = 0.9, order: str = "NCHW", num_batches: int = 1,
+    is_test: bool = False, momentum: float = 0.9, order: Order = "NCHW", num_batches: int = 1,
 ) -> Value:  # fmt: skip
     """scale · (x − mean) / √(variance + epsilon) + bias, computed as x · factor + offset.
 
@@ -40,8 +40,7 @@ def spatial_bn(
     channels = node.shape(image)[-1:]
     parameters = [scale, bias, mean, variance]
     if any(node.shape(p) != channels for p in parameters):
-        raise node.error(f"its parameters must have shape {list(channels)}",
-                         str([list(node.shape(p)) for p in parameters]))  # fmt: skip
+        raise node.error(f"its parameters must have shape {list(channels)}", [list(node.shape(p)) for p in parameters])
     known = [p.array for p in parameters if isinstance(p, Constant)]
     if len(known) == len(parameters):
         factor, offset = _folded(node, known, epsilon)
@@ -64,7 +63,7 @@ def _folded(node: Caffe2Node, parameters: Sequence[Array], epsilon: float) -> tu
 
 @converts("InstanceNorm")
 def instance_norm(
-    node: Caffe2Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, order: str = "NCHW"
+    node: Caffe2Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, order: Order = "NCHW"
 ) -> Value:
     """x normalized over each channel of each image, times a scale, plus a bias."""
     return _grouped(node, x, scale, bias, epsilon, order, None)
@@ -72,7 +71,7 @@ def instance_norm(
 
 @converts("GroupNorm")
 def group_norm(
-    node: Caffe2Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, order: str = "NCHW",
+    node: Caffe2Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, order: Order = "NCHW",
     group: int = 32, is_test: bool = True,
 ) -> Value:  # fmt: skip
     """x normalized over each group of channels of each image, times a scale, plus a bias."""
@@ -80,13 +79,12 @@ def group_norm(
 
 
 def _grouped(
-    node: Caffe2Node, x: Value, scale: Value, bias: Value, epsilon: float, order: str, groups: int | None
+    node: Caffe2Node, x: Value, scale: Value, bias: Value, epsilon: float, order: Order, groups: int | None
 ) -> Value:
     """Normalizes over groups of channels; without a number of groups, each channel is one."""
     rank = node.rank(node.real(x))
     if rank < 3:
-        raise node.error("its input must be an image of rank 3 at least", str(list(node.shape(x))))
-    node.check_order(order)
+        raise node.error("its input must be an image of rank 3 at least", node.shape(x))
     first = x if order == "NCHW" else node.permuted(x, (0, rank - 1, *range(1, rank - 1)))
     shape = node.shape(first)
     count = shape[1] if groups is None else groups
@@ -124,7 +122,7 @@ def layer_norm(
         return node.compute(LayerNormOp, [x], properties)
     inner = shape[at:]
     if any(prod(node.shape(v)) != prod(inner) for v in (scale, bias)):
-        raise node.error(f"its scale and bias must have shape {list(inner)}", str(list(node.shape(scale))))
+        raise node.error(f"its scale and bias must have shape {list(inner)}", node.shape(scale))
     normal = node.compute(LayerNormOp, [x], properties, part="normal")
     factors, summands = (node.reshaped(node.real(v), inner) for v in (scale, bias))
     return node.compute(nn.AddOp, [node.compute(nn.MulOp, [normal, factors], part="scaled"), summands])
@@ -151,7 +149,7 @@ def normalize(node: Caffe2Node, x: Value, *, axis: int = -1) -> Value:
 
 @converts("LRN")
 def lrn(
-    node: Caffe2Node, x: Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: str = "NCHW"
+    node: Caffe2Node, x: Value, *, size: int, alpha: float, beta: float, bias: float = 1.0, order: Order = "NCHW"
 ) -> Value:
     """x / (bias + alpha / size · Σ x²)^beta over the channels around each channel."""
     if size < 1 or size % 2 == 0:
@@ -166,7 +164,7 @@ def lrn(
 
 
 @converts("Softmax", "LogSoftmax", "Int8Softmax")
-def softmax(node: Caffe2Node, x: Value, *, axis: int = 1, order: str = "NCHW") -> Value:
+def softmax(node: Caffe2Node, x: Value, *, axis: int = 1, order: Order = "NCHW") -> Value:
     """exp(x) divided by its sum over all dimensions from an axis on, or the logarithm of that."""
     shape = node.shape(x)
     integers = node.kind == "Int8Softmax"
@@ -175,11 +173,9 @@ def softmax(node: Caffe2Node, x: Value, *, axis: int = 1, order: str = "NCHW") -
         node.stated_type()
     else:
         node.real(x)
-    node.check_order(order)
     if not shape:
         raise node.error("its input must have a dimension", "a scalar")
     at = node.axis(min(axis, len(shape) - 1), len(shape))
     op_type = LogSoftmaxOp if node.kind == "LogSoftmax" else SoftmaxOp
-    rows = node.reshaped(node.movable(x), (prod(shape[:at]), prod(shape[at:])))
-    y = node.pointwise(op_type, [rows], {"axis": 1})
+    y = node.pointwise(op_type, [node.matrix(node.movable(x), at)], {"axis": 1})
     return node.reshaped(node.movable(y), shape)

@@ -19,6 +19,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.frontends.caffe2.schema import DTYPES, NET, element_name
+from qmlir.frontends.foreign import read_bytes
 from qmlir.frontends.function import sized
 from qmlir.ir.types import element_type_of
 from qmlir.running.files import note_file
@@ -86,7 +87,8 @@ def read_net(source: Path | str | bytes, *, text: bool = False) -> Net:
     file, data = "<net>", source
     if not isinstance(data, bytes):
         path = Path(data)
-        file, text, data = str(source), path.suffix in TEXT, _read_bytes(path)
+        note_file(path)
+        file, text, data = str(source), path.suffix in TEXT, read_bytes(path, "a Caffe2 net")
     proto = _parsed_text(data, file) if text else _parsed(data, file)
     operators = tuple(_operator(op, file) for op in proto.op)
     inputs, outputs = _names(proto.external_input, file), _names(proto.external_output, file)
@@ -94,18 +96,6 @@ def read_net(source: Path | str | bytes, *, text: bool = False) -> Net:
     if not operators and not inputs and not outputs and data.strip():
         raise _no_net(file, "a message without operators and outputs: another format or a part of a file")
     return Net(file, operators, inputs, outputs, types)
-
-
-def _read_bytes(path: Path) -> bytes:
-    note_file(path)
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileError(path, "there is no such file", remedy="check the path") from None
-    except IsADirectoryError:
-        raise FileError(path, "must be a Caffe2 net", got="a folder", remedy="name the .pb file in it") from None
-    except OSError as error:
-        raise FileError(path, "must be readable", got=error, remedy="check the path") from None
 
 
 def _no_net(file: str, got: str) -> FileError:

@@ -17,9 +17,9 @@ from qmlir.dialects.nn.reduction import (
 from qmlir.errors import UnsupportedError
 from qmlir.formats.caffe2 import ARGUMENTS, REDUCTIONS
 from qmlir.frontends.caffe2.contraction import averaged, type_per_tensor
-from qmlir.frontends.caffe2.converters import Table
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
 from qmlir.frontends.caffe2.windows import Window
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Ints, Value
 from qmlir.frontends.windows import Geometry, cropped
 from qmlir.ir.interfaces import TensorOp
@@ -138,16 +138,16 @@ def _pooled(
     return y if rank == 2 else node.builder.ssa(node.reshaped(y, (shape[0], *node.shape(y)[2:])))
 
 
-def _checked(node: Caffe2Node, x: Value, order: str, window: Window) -> tuple[SSAValue, Geometry]:
+def _checked(node: Caffe2Node, x: Value, order: Order, window: Window) -> tuple[SSAValue, Geometry]:
     """Returns an image as [N, …, C], and the windows over it."""
     if node.rank(x) < 3:
-        raise node.error("its input must be an image of rank 3 at least", str(list(node.shape(x))))
+        raise node.error("its input must be an image of rank 3 at least", node.shape(x))
     image = node.channels_last(x, order)
     return cropped(node, image, window.geometry(node, node.shape(image)[1:-1]))
 
 
 @converts("MaxPool", "MaxPool1D", "MaxPool2D", "Int8MaxPool", "Int8MaxPoolRelu")
-def max_pool(node: Caffe2Node, x: Value, *, window: Window, order: str = "NCHW") -> Value:
+def max_pool(node: Caffe2Node, x: Value, *, window: Window, order: Order = "NCHW") -> Value:
     """The greatest element of each window; integers keep their scale and zero point, whatever the arguments say."""
     if node.kind.startswith("Int8"):
         node.require_quantized(x)
@@ -162,7 +162,7 @@ def max_pool(node: Caffe2Node, x: Value, *, window: Window, order: str = "NCHW")
 
 @converts("AveragePool", "AveragePool1D", "AveragePool2D")
 def average_pool(
-    node: Caffe2Node, x: Value, *, window: Window, order: str = "NCHW", count_include_pad: bool = True
+    node: Caffe2Node, x: Value, *, window: Window, order: Order = "NCHW", count_include_pad: bool = True
 ) -> Value:
     """The mean of each window."""
     image, windows = _checked(node, node.real(x), order, window)
@@ -178,7 +178,7 @@ def _unpadded(windows: Geometry) -> bool:
 
 @converts("Int8AveragePool", "Int8AveragePoolRelu")
 def int8_average_pool(
-    node: Caffe2Node, x: Value, *, window: Window, order: str = "NCHW", count_include_pad: bool = True
+    node: Caffe2Node, x: Value, *, window: Window, order: Order = "NCHW", count_include_pad: bool = True
 ) -> Value:
     """The mean of each window of integers, rounded once to the type that the arguments state.
 

@@ -15,45 +15,28 @@ _PACKAGE = "qmlir.caffe2"
 _Field = descriptor_pb2.FieldDescriptorProto
 
 _TYPES = {
-    "bool": _Field.TYPE_BOOL,
     "bytes": _Field.TYPE_BYTES,
     "double": _Field.TYPE_DOUBLE,
     "float": _Field.TYPE_FLOAT,
     "int32": _Field.TYPE_INT32,
     "int64": _Field.TYPE_INT64,
     "string": _Field.TYPE_STRING,
-    "uint32": _Field.TYPE_UINT32,
 }
 
-REPEATED, PACKED = "*", "+"
-"""Marks behind a type: a list, and a list whose numbers lie in one block of the file."""
+REPEATED = "*"
+"""The mark behind a type that stands for a list."""
 
 MESSAGES: Mapping[str, Sequence[tuple[int, str, str]]] = {
-    "TensorProto": [
-        (1, "dims", "int64*"),
-        (2, "data_type", "DataType"),
-        (3, "float_data", "float+"),
-        (4, "int32_data", "int32+"),
-        (5, "byte_data", "bytes"),
-        (6, "string_data", "bytes*"),
-        (7, "name", "string"),
-        (9, "double_data", "double+"),
-        (10, "int64_data", "int64+"),
-        (13, "raw_data", "bytes"),
-    ],
+    "TensorProto": [(1, "dims", "int64*"), (2, "data_type", "DataType"), (7, "name", "string")],
     "QTensorProto": [
         (1, "dims", "int64*"),
-        (2, "precision", "int32"),
         (3, "scale", "double"),
         (4, "bias", "double"),
-        (5, "is_signed", "bool"),
-        (6, "data", "int32+"),
         (7, "name", "string"),
         (8, "data_type", "DataType"),
         (9, "scales", "double*"),
         (10, "biases", "double*"),
         (11, "axis", "int32"),
-        (12, "is_multiparam", "bool"),
     ],
     "Argument": [
         (1, "name", "string"),
@@ -69,46 +52,19 @@ MESSAGES: Mapping[str, Sequence[tuple[int, str, str]]] = {
         (11, "tensors", "TensorProto*"),
         (12, "qtensors", "QTensorProto*"),
     ],
-    "DeviceOption": [
-        (1, "device_type", "int32"),
-        (2, "device_id", "int32"),
-        (3, "random_seed", "uint32"),
-        (4, "node_name", "string"),
-        (5, "numa_node_id", "int32"),
-        (6, "extra_info", "string*"),
-    ],
     "OperatorDef": [
         (1, "input", "string*"),
         (2, "output", "string*"),
         (3, "name", "string"),
         (4, "type", "string"),
         (5, "arg", "Argument*"),
-        (6, "device_option", "DeviceOption"),
-        (7, "engine", "string"),
-        (8, "control_input", "string*"),
-        (9, "is_gradient_op", "bool"),
-        (10, "debug_info", "string"),
-        (11, "domain", "string"),
-        (12, "op_version", "int64"),
-    ],
-    "MapFieldEntry": [(1, "key", "string"), (2, "val", "string")],
-    "BackendOptions": [(1, "backend_name", "string"), (2, "option", "MapFieldEntry*")],
-    "PartitionInfo": [
-        (1, "name", "string"),
-        (2, "device_id", "int32*"),
-        (3, "extra_info", "string"),
-        (4, "backend_options", "BackendOptions*"),
     ],
     "NetDef": [
         (1, "name", "string"),
         (2, "op", "OperatorDef*"),
-        (3, "type", "string"),
-        (4, "num_workers", "int32"),
-        (5, "device_option", "DeviceOption"),
         (6, "arg", "Argument*"),
         (7, "external_input", "string*"),
         (8, "external_output", "string*"),
-        (9, "partition_info", "PartitionInfo*"),
     ],
 }
 """Message → its fields: number, name, and type with a mark."""
@@ -149,12 +105,9 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
     for message, fields in MESSAGES.items():
         entry = file.message_type.add(name=message)
         for number, name, marked in fields:
-            kind = marked.rstrip(REPEATED + PACKED)
-            many = kind != marked
-            label = _Field.LABEL_REPEATED if many else _Field.LABEL_OPTIONAL
+            kind = marked.rstrip(REPEATED)
+            label = _Field.LABEL_REPEATED if kind != marked else _Field.LABEL_OPTIONAL
             field = entry.field.add(name=name, number=number, label=label)
-            if marked.endswith(PACKED):
-                field.options.packed = True
             if kind in _TYPES:
                 field.type = _TYPES[kind]
                 continue

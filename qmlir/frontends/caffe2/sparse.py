@@ -14,8 +14,8 @@ from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import non_zero_places
 from qmlir.frontends.function import Constant, Ints, Value, filled
 from qmlir.frontends.windows import sliced
@@ -149,29 +149,44 @@ def gather_ranges(
 # Sums of rows that indices choose, of tables of floats or of bytes with a scale and a bias for each row
 
 
-@converts("SparseLengthsSum", "SparseLengthsMean")
-def sparse_lengths_sum(
-    node: Caffe2Node, x: Value, indices: Value, lengths: Value, *, average_lookup_length: float = 0.0,
-    length1: bool = False,
-) -> Value:  # fmt: skip
+_FUSED = "Fused8BitRowwise", "Fused4BitRowwise"
+"""What ends the names of operators on tables of bytes, whose rows end with their scale and bias."""
+
+
+@converts(
+    "SparseLengthsSum", "SparseLengthsMean", "SparseLengthsMeanFused8BitRowwise",
+    *(f"SparseLengthsSum{fused}" for fused in _FUSED),
+)  # fmt: skip
+def sparse_lengths_sum(node: Caffe2Node, x: Value, indices: Value, lengths: Value) -> Value:
     """The sum or the mean of the rows that the indices of each segment choose."""
-    return _sparse(node, node.real(x), None, indices, lengths)
+    return _sparse(node, _table(node, x), None, indices, lengths)
 
 
-@converts("SparseLengthsWeightedSum")
-def sparse_lengths_weighted_sum(
-    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
+@converts("SparseLengthsWeightedSum", *(f"SparseLengthsWeightedSum{fused}" for fused in _FUSED))
+def sparse_lengths_weighted_sum(node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value) -> Value:
     """The sum of the rows that the indices of each segment choose, each times its weight."""
-    return _sparse(node, node.real(x), weights, indices, lengths)
+    return _sparse(node, _table(node, x), weights, indices, lengths)
+
+
+@converts("SparseLengthsSum8BitsRowwise")
+def rowwise_sum(node: Caffe2Node, x: Value, indices: Value, lengths: Value, scale_bias: Value) -> Value:
+    """The sum of rows of bytes that the indices of each segment choose."""
+    return _sparse(node, _rowwise(node, x, scale_bias), None, indices, lengths)
+
+
+@converts("SparseLengthsWeightedSum8BitsRowwise")
+def rowwise_weighted_sum(
+    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, scale_bias: Value
+) -> Value:
+    """The sum of rows of bytes that the indices of each segment choose, each times its weight."""
+    return _sparse(node, _rowwise(node, x, scale_bias), weights, indices, lengths)
 
 
 def _sparse(node: Caffe2Node, table: Value, weights: Value | None, indices: Value, lengths: Value) -> Value:
-    """Adds the sums of chosen rows; the arguments of Glow that speak of average lengths only choose how to compute."""
+    """Adds the sums of chosen rows."""
     count = _vector(node, indices, "indices")
     if not node.rank(table) or (weights is not None and node.shape(weights) != (count,)):
-        raise node.error("it needs rows, and a weight for each index", str(list(node.shape(table))))
+        raise node.error("it needs rows, and a weight for each index", node.shape(table))
     rows = node.insert(GatherOp, [node.widened(table), indices], {"axis": 0})
     if weights is not None:
         inner = [1] * (node.rank(rows) - 1)
@@ -191,29 +206,11 @@ def _rowwise(node: Caffe2Node, x: Value, scale_bias: Value) -> Value:
     """Returns a table of floats: bytes times the scale of their row, plus its bias."""
     table, parameters = _bytes(node, x), node.array(scale_bias, "scales and biases")
     if parameters.shape != (len(table), 2):
-        raise node.error(f"it needs a scale and a bias for each of {len(table)} rows", str(list(parameters.shape)))
+        raise node.error(f"it needs a scale and a bias for each of {len(table)} rows", parameters.shape)
     node.room(table.shape)
     scales, biases = parameters[:, :1].astype(np.float32), parameters[:, 1:].astype(np.float32)
     with np.errstate(all="ignore"):
         return Constant(table.astype(np.float32) * scales + biases)
-
-
-@converts("SparseLengthsSum8BitsRowwise")
-def rowwise_sum(
-    node: Caffe2Node, x: Value, indices: Value, lengths: Value, scale_bias: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows of bytes that the indices of each segment choose."""
-    return _sparse(node, _rowwise(node, x, scale_bias), None, indices, lengths)
-
-
-@converts("SparseLengthsWeightedSum8BitsRowwise")
-def rowwise_weighted_sum(
-    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, scale_bias: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows of bytes that the indices of each segment choose, each times its weight."""
-    return _sparse(node, _rowwise(node, x, scale_bias), weights, indices, lengths)
 
 
 def _fused(node: Caffe2Node, x: Value) -> Value:
@@ -232,22 +229,9 @@ def _fused(node: Caffe2Node, x: Value) -> Value:
         return Constant(stored.astype(np.float32) * tail[:, :1] + tail[:, 1:])
 
 
-@converts("SparseLengthsSumFused8BitRowwise", "SparseLengthsMeanFused8BitRowwise", "SparseLengthsSumFused4BitRowwise")
-def fused_sum(
-    node: Caffe2Node, x: Value, indices: Value, lengths: Value, *, average_lookup_length: float = 0.0,
-    length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows with their own scale and bias that the indices of each segment choose."""
-    return _sparse(node, _fused(node, x), None, indices, lengths)
-
-
-@converts("SparseLengthsWeightedSumFused8BitRowwise", "SparseLengthsWeightedSumFused4BitRowwise")
-def fused_weighted_sum(
-    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows with their own scale and bias that the indices of each segment choose, each times its weight."""
-    return _sparse(node, _fused(node, x), weights, indices, lengths)
+def _table(node: Caffe2Node, x: Value) -> Value:
+    """Returns the table of an operator as floats."""
+    return _fused(node, x) if "Fused" in node.kind else node.real(x)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -261,7 +245,7 @@ def sparse_to_dense(node: Caffe2Node, indices: Value, values: Value, like: Value
     count = _vector(node, indices, "indices")
     shape = node.shape(node.real(values))
     if not shape or shape[0] != count:
-        raise node.error(f"it needs a row for each of {count} indices", str(list(shape)))
+        raise node.error(f"it needs a row for each of {count} indices", shape)
     if like is not None and not node.rank(like):
         raise node.error("its third input must have rows", "a scalar")
     size = output_first_dim or (node.shape(like)[0] if like is not None else 0)
@@ -287,7 +271,7 @@ def sparse_to_dense_mask(
                          f"{list(shape)} and {list(mask)[:8]}")  # fmt: skip
     inner, ids = shape[1:], len(mask)
     if int(np.prod(node.shape(default))) != int(np.prod(inner)):
-        raise node.error(f"its default must have shape {list(inner)}", str(list(node.shape(default))))
+        raise node.error(f"its default must have shape {list(inner)}", node.shape(default))
     wide = node.converted(indices, i64)
     batch = 1 if lengths is None or not node.rank(lengths) else _vector(node, lengths, "lengths")
     node.room((batch, ids, count))
@@ -333,7 +317,7 @@ def fill_examples(node: Caffe2Node, x: Value, indicator: Value) -> Value:
     count = _vector(node, indicator, "indicator")
     shape = node.shape(node.real(x))
     if not shape or not shape[0]:
-        raise node.error("its data must have rows", str(list(shape)))
+        raise node.error("its data must have rows", shape)
     zero = node.insert(nn.EqualOp, [indicator, node.number(0, indicator)])
     present = node.insert(nn.NotOp, [zero])
     before = node.insert(nn.CumulativeSumOp, [node.converted(present, i64)], {"axis": 0, "exclusive": True})
@@ -353,7 +337,7 @@ def sparse_label_split(
     """
     count, segments = _vector(node, indices, "indices"), _vector(node, lengths, "lengths")
     if node.shape(values) != (count,):
-        raise node.error(f"it must have a value for each of {count} indices", str(list(node.shape(values))))
+        raise node.error(f"it must have a value for each of {count} indices", node.shape(values))
     if num_labels < 1:
         raise node.error("its num_labels must be at least 1", str(num_labels))
     numbers = Constant(np.arange(segments, dtype=np.int32).reshape(segments, 1))

@@ -9,13 +9,17 @@ stands for several tensors. The last of them keeps the name, the others get the 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from xdsl.ir import SSAValue
+import numpy as np
+from xdsl.dialects.builtin import NoneType, StringAttr, UnrankedTensorType
+from xdsl.ir import Attribute, SSAValue
 
-from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
+from qmlir.errors import FileError, UnsupportedError, near_misses
 from qmlir.formats.caffe2 import OPERATORS
+from qmlir.formats.rows import Operator as Row
 from qmlir.formats.unknown import hint
 from qmlir.frontends.caffe2 import (
     contraction,
@@ -23,23 +27,66 @@ from qmlir.frontends.caffe2 import (
     fills,
     movement,
     normalization,
-    quantization,
     reduction,
     sparse,
 )
 from qmlir.frontends.caffe2.contraction import LOADED_OFFSETS, LOADED_SCALES
-from qmlir.frontends.caffe2.converters import UNCONVERTED, Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Operator
+from qmlir.frontends.converters import Table, row_table
 from qmlir.frontends.function import Builder, Value
+from qmlir.frontends.opaque import attribute_ir
 from qmlir.frontends.quantized import folded
+from qmlir.frontends.walk import imported
 
-FAMILIES = (contraction, elementwise, fills, movement, normalization, quantization, reduction, sparse)
+# ---------------------------------------------------------------------------------------------------------------
+# Operators of Caffe2 that have no converter, each with the reason that its `qmlir.opaque` gives.
+
+
+RANDOM = "its result is random"
+SHAPELESS = "the shape of its result is known only when it runs"
+SUBNETS = "it runs another net, and qmlir imports nets without branches and loops"
+STRINGS = "it works on strings, for which qmlir has no type"
+BOXES = "it computes on boxes, as many as the data say"
+STATE = "it reads or writes what lives from call to call"
+
+_BY_REASON: Mapping[str, str] = {
+    RANDOM: "RandomFill UniformIntFill UniqueUniformFill",
+    SHAPELESS: "BatchSparseToDenseV2 BooleanMask BoxWithNMSLimit CollectAndDistributeFpnRpnProposals "
+    "CollectRpnProposals DistributeFpnProposals Find GenerateProposals NonZero Unique Where2",
+    BOXES: "BBoxTransform RoIAlign RoIAlignRotated RoIPool",
+    SUBNETS: "AsyncIf Do For If ONNXWhile RecurrentNetwork While",
+    STRINGS: "GivenTensorStringFill StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
+    STATE: "AtomicIter BlobsQueue CreateCounter CreateMutex DequeueBlobs EnqueueBlobs Iter Load Print Save",
+}
+
+UNCONVERTED: Mapping[str, str] = {o: reason for reason, operators in _BY_REASON.items() for o in operators.split()}
+"""Operator → the reason why it has no converter."""
+
+
+def reason_against(operator: str) -> str:
+    """Returns the reason why an operator has no converter."""
+    return UNCONVERTED.get(operator, f"qmlir knows no {operator}")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The walk
+
+
+FAMILIES = (contraction, elementwise, fills, movement, normalization, reduction, sparse)
 """The files of converters, each with a table of its own."""
 
-_OWN = Table.of(*(family.converts for family in FAMILIES))
 
-CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
+def _one_operation(row: Row, node: Caffe2Node, *inputs: Value, **given: Any) -> Value:
+    properties = {own: given.get(name, default) for name, (own, default) in row.attributes.items()}
+    if row.on_integers:
+        node.require_quantized(*inputs)
+        node.stated_type()
+        return node.pointwise(row.operation, inputs, properties)
+    return node.compute(row.operation, [node.real(x) for x in inputs], properties)
+
+
+CONVERTERS = Table.of(*(family.converts for family in FAMILIES), rows=row_table(OPERATORS, _one_operation))
 """The converters of all operators; the row of an operator in formats/caffe2.py counts if no family has a converter."""
 
 
@@ -148,16 +195,14 @@ class Walk:
             lookup=self.values.get, given=self.given, position=number,
         )  # fmt: skip
         inputs = [self.value(n, f'{node.kind} "{node.called()}"') for n in operator.inputs]
-        try:
-            results = self._results(node, inputs)
-            node.commit(results, self.builder.block.add_ops)
-        except UnsupportedError as refusal:
-            node.discard()
-            results = import_opaque(node, operator, inputs, refusal.need)
-            node.commit(results, self.builder.block.add_ops)
-        except QmlirError:
-            node.discard()
-            raise
+
+        def opaque(reason: str) -> list[Value]:
+            attributes = {name or "_": attribute_ir(v, most=MOST_SHOWN, other=_other)
+                          for name, v in operator.arguments.items()}  # fmt: skip
+            types = [UnrankedTensorType(NoneType())] * len(node.outputs)
+            return node.add_opaque(f"caffe2.{node.kind}", inputs, operator.inputs, attributes, 1, types, reason)
+
+        results = imported(node, lambda: self._results(node, inputs), opaque, self.builder.block.add_ops)
         for name, result in zip(operator.outputs, results, strict=False):
             if name in step.used or name not in self.given:  # a cut network begins at tensors that the net makes
                 self.values[name] = result
@@ -172,7 +217,7 @@ class Walk:
                 node.shape(x)
         if node.kind.startswith("Int8") and node.kind not in WIDE:
             node.state()
-        results = folded(node, inputs, converter(node, inputs))
+        results = folded(node, inputs, converter(node, inputs, node.arguments))
         if len(results) < len(node.outputs):
             missing = next(o for o in node.outputs[len(results) :] if o)
             raise UnsupportedError(f'its output "{missing}" is used, which qmlir does not give')
@@ -181,3 +226,11 @@ class Walk:
 
 WIDE = frozenset({"Int8GivenIntTensorFill"})
 """Integer operators whose result is not stored as uint8."""
+
+MOST_SHOWN = 64
+"""The most elements of an argument that an opaque operation records."""
+
+
+def _other(value: Any) -> Attribute:
+    """Describes an argument that is neither numbers nor text: values of a tensor, or a message."""
+    return StringAttr(f"{value.size} values" if isinstance(value, np.ndarray) else type(value).__name__)

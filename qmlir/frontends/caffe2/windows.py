@@ -4,12 +4,13 @@ A size is `kernel` for all dimensions, `kernel_h` and `kernel_w`, or `kernels`; 
 Sizes that are not given are 1 (kernels: none), paddings 0. `legacy_pad` chooses the padding by a rule of Caffe's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from qmlir.frontends.builder import Node
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.converters import Attribute, AttributeGroup, kind_of
 from qmlir.frontends.function import Ints
 from qmlir.frontends.windows import Geometry, span
 
@@ -30,7 +31,7 @@ MOST = 1 << 31
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(AttributeGroup):
     """The arguments of a window, of which a value stands for all dimensions if it is single.
 
     kernel, strides, dilations, adj  one value, or a value for each spatial dimension; empty if they are not given
@@ -47,8 +48,12 @@ class Window:
     legacy: int
     everywhere: bool
 
-    @staticmethod
-    def of(node: Caffe2Node) -> "Window":
+    @classmethod
+    def attributes(cls) -> Mapping[str, Attribute]:
+        return dict.fromkeys(WINDOW_ARGUMENTS, Attribute(kind_of(Any)))
+
+    @classmethod
+    def of(cls, node: Caffe2Node, given: Mapping[str, Any]) -> "Window":
         """Reads the arguments of a node.
 
         Raises:
@@ -90,7 +95,10 @@ class Window:
         return found
 
     def transposed(self, node: Node, image: Sequence[int], kernel: Sequence[int]) -> Geometry:
-        """Returns the window of a transposed convolution: over its input spread by the strides, in steps of 1."""
+        """Returns the window of a transposed convolution: over its input spread by the strides, in steps of 1.
+
+        Zeros lie behind the last element of the spread input, too (`spread`).
+        """
         rank = len(image)
         if self.legacy or self.everywhere:
             raise node.error("a transposed convolution has neither legacy_pad nor global_pooling", "one of them")
@@ -105,11 +113,10 @@ class Window:
                              str([strides, dilations, adj]))  # fmt: skip
         spans = [span(k, d) - 1 for k, d in zip(kernel, dilations, strict=True)]
         before = tuple(s - p for s, p in zip(spans, low, strict=True))
-        behind = tuple(s - p + a for s, p, a in zip(spans, high, adj, strict=True))
+        behind = tuple(s - p + a - (step - 1) for s, p, a, step in zip(spans, high, adj, strides, strict=True))
         ones = (1,) * rank
         found = Geometry(tuple(kernel), ones, dilations, before, behind, (0,) * rank)
-        wide = [(n - 1) * s + 1 for n, s in zip(image, strides, strict=True)]
-        if min(found.outputs(wide)) < 1:
+        if min(found.outputs([n * step for n, step in zip(image, strides, strict=True)])) < 1:
             raise node.error("its padding must leave something of its result", str([low, high]))
         return found
 
@@ -119,14 +126,14 @@ class Window:
 
     def _each(self, node: Node, values: Ints, rank: int, name: str) -> Ints:
         if len(values) not in (1, rank):
-            raise node.error(f"its {name} must be 1 or {rank} numbers", str(list(values)))
+            raise node.error(f"its {name} must be 1 or {rank} numbers", values)
         return values if len(values) == rank else values * rank
 
     def margins(self, node: Node, rank: int) -> tuple[Ints, Ints]:
         """Returns the paddings before and behind the image, as the arguments give them."""
         pads = self.pads or (0,)
         if len(pads) not in (1, 2 * rank):
-            raise node.error(f"its paddings must be 1 or {2 * rank} numbers", str(list(pads)))
+            raise node.error(f"its paddings must be 1 or {2 * rank} numbers", pads)
         pads = pads if len(pads) == 2 * rank else pads * (2 * rank)
         return pads[:rank], pads[rank:]
 

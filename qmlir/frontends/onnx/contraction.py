@@ -1,6 +1,7 @@
 """Convolutions, transposed and deformable ones too, and matrix products."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -14,92 +15,18 @@ from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, SliceOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.nn.resize import SampleOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import AttributeGroup, Table
 from qmlir.frontends.function import Blocked, Constant, Ints, Value
 from qmlir.frontends.onnx.blocks import blocked_layer
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import channels_first, channels_last
+from qmlir.frontends.onnx.windows import Window
 from qmlir.frontends.windows import Geometry, convolved, sliced, span, spread
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
 
 converts = Table()
-
-# ---------------------------------------------------------------------------------------------------------------
-# Window attributes of ONNX's convolutions and pools: `pads`, `auto_pad` and `ceil_mode` as explicit padding.
-
-
-AUTO_PADS = ("NOTSET", "", "VALID", "SAME_UPPER", "SAME_LOWER")
-
-
-def geometry(
-    node: Node,
-    image: Ints,
-    kernel: Ints,
-    *,
-    strides: Ints,
-    pads: Ints,
-    dilations: Ints,
-    auto_pad: str,
-    ceil_mode: bool = False,
-) -> Geometry:
-    """Returns the windows of a node over an image of the given spatial size; empty attributes take their defaults.
-
-    Raises:
-        NodeError: An attribute has the wrong number of values or invalid values, or a window exceeds its padded image.
-    """
-    rank = len(image)
-    check_window(node, rank, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
-    strides, dilations, pads = strides or (1,) * rank, dilations or (1,) * rank, pads or (0,) * 2 * rank
-    sides = [
-        _along(node, size, span(kernel[i], dilations[i]), strides[i], pads[i::rank], auto_pad, ceil_mode)
-        for i, size in enumerate(image)
-    ]
-    low, high, extra = zip(*sides, strict=True)
-    return Geometry(kernel, strides, dilations, low, high, extra)
-
-
-def check_window(
-    node: Node, rank: int, kernel: Ints, *, strides: Ints, pads: Ints, dilations: Ints, auto_pad: str
-) -> None:
-    """Checks that the attributes of a window have valid values, and as many as the spatial rank requires.
-
-    Raises:
-        NodeError: An attribute has the wrong number of values or invalid values.
-    """
-    for what, values, counts, least in (
-        ("kernel_shape", kernel, (rank,), 1),
-        ("strides", strides, (0, rank), 1),
-        ("dilations", dilations, (0, rank), 1),
-        ("pads", pads, (0, 2 * rank), None),
-    ):
-        if len(values) not in counts or (least is not None and min(values, default=least) < least):
-            wanted = f"{counts[-1]} values" + ("" if least is None else f" of at least {least}")
-            raise node.error(f"its attribute {what} needs {wanted}", str(list(values)))
-    if auto_pad not in AUTO_PADS:
-        raise node.error("its attribute auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER", auto_pad)
-
-
-def _along(
-    node: Node, size: int, window: int, stride: int, pads: Ints, auto_pad: str, ceil_mode: bool
-) -> tuple[int, int, int]:
-    """Returns the padding (low, high, extra) along one axis; see `Geometry`."""
-    if auto_pad.startswith("SAME"):
-        total = max((-(-size // stride) - 1) * stride + window - size, 0)
-        less, more = total // 2, total - total // 2
-        return (less, more, 0) if auto_pad == "SAME_UPPER" else (more, less, 0)
-    low, high = (0, 0) if auto_pad == "VALID" else (pads[0], pads[1])
-    room = size + low + high - window
-    if room < 0:
-        raise node.error(f"its window spans {window} and must fit into its padded input", str(size + low + high))
-    if not ceil_mode:  # ceil_mode applies to VALID, too, as in onnxruntime and ONNX's reference, unlike ONNX's text
-        return low, high, 0
-    last = -(-room // stride)
-    if last * stride >= size + low:  # a window that would start behind the image is dropped
-        last -= 1
-    return low, high, max(last * stride - room, 0)
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # Conv and ConvTranspose, of any number of spatial dimensions, as convolutions over the rows and columns of images.
@@ -122,18 +49,9 @@ SPARSEST = 16
 
 @converts("Conv")
 def conv(
-    node: Node,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints = (),
-    group: int = 1,
+    node: ONNXNode, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
     kernel_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """Convolves x [N,C,…] with w [O,C/group,…] and bias b [O] → y [N,O,…]."""
     image, kernel = _spatial(node, x, w, kernel_shape)
     channels, outputs, inputs = node.shape(x)[1], *node.shape(w)[:2]
@@ -142,7 +60,7 @@ def conv(
             f"its weights must have {channels} input channels in {group} groups and outputs for each group",
             f"weights {list(node.shape(w))}",
         )
-    windows = geometry(node, image, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    windows = window.geometry(node, image, kernel)
     pixels = channels_last(node, x)
     if isinstance(w, Blocked) and group == 1 and windows.is_pointwise():
         flat = node.reshaped(pixels, (int(np.prod(node.shape(pixels)[:-1])), channels))
@@ -154,20 +72,9 @@ def conv(
 
 @converts("ConvTranspose")
 def conv_transpose(
-    node: Node,
-    x: Value,
-    w: Value,
-    b: Value | None = None,
-    *,
-    auto_pad: str = "NOTSET",
-    dilations: Ints = (),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    output_padding: Ints = (),
-    output_shape: Ints = (),
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
+    node: ONNXNode, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
+    kernel_shape: Ints = (), output_padding: Ints = (), output_shape: Ints = (),
+) -> Value:  # fmt: skip
     """Transposed convolution of x [N,C,…] with w [C,O/group,…] and bias b [O] → y [N,O,…].
 
     Each element of x scales w, and the scaled w is added to y at the position of that element.
@@ -179,18 +86,16 @@ def conv_transpose(
             f"its weights must have {node.shape(x)[1]} input channels in {group} groups",
             f"weights {list(node.shape(w))}",
         )
-    check_window(node, rank, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    strides, dilations, pads = window.whole(node, kernel, rank)
     for what, values in (("output_padding", output_padding), ("output_shape", output_shape)):
         if len(values) not in (0, rank) or min(values, default=0) < 0:
-            raise node.error(f"its attribute {what} needs {rank} values, none negative", str(list(values)))
-    strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
-    more, pads = output_padding or (0,) * rank, pads or (0,) * 2 * rank
-    low, high = pads[:rank], pads[rank:]
-    if output_shape or auto_pad.startswith("SAME"):
+            raise node.error(f"its attribute {what} needs {rank} values, none negative", values)
+    more, low, high = output_padding or (0,) * rank, pads[:rank], pads[rank:]
+    if output_shape or window.auto_pad.startswith("SAME"):
         wanted = output_shape or tuple(n * s for n, s in zip(image, strides, strict=True))
         full = _full_size(image, kernel, strides, dilations, more)
-        low, high = _surplus([n - size for n, size in zip(full, wanted, strict=True)], auto_pad)
-    elif auto_pad == "VALID":
+        low, high = _surplus([n - size for n, size in zip(full, wanted, strict=True)], window.auto_pad)
+    elif window.auto_pad == "VALID":
         low = high = (0,) * rank
     split = node.reshaped(w, (group, inputs // group, each, *kernel))
     axes = range(3, 3 + rank)
@@ -221,7 +126,7 @@ def conv_transpose(
     return channels_first(node, convolved(node, stuffed, weights, b, windows, group))
 
 
-def _spatial(node: Node, x: Value, w: Value, kernel_shape: Ints) -> tuple[Ints, Ints]:
+def _spatial(node: ONNXNode, x: Value, w: Value, kernel_shape: Ints) -> tuple[Ints, Ints]:
     """Returns the spatial sizes of the input and of the weights.
 
     Raises:
@@ -233,7 +138,7 @@ def _spatial(node: Node, x: Value, w: Value, kernel_shape: Ints) -> tuple[Ints, 
         got = f"{list(node.shape(x))} and {list(node.shape(w))}"
         raise node.error("its input and weights must have as many spatial dimensions, and at least one", got)
     if kernel_shape and kernel_shape != kernel:
-        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", str(list(kernel_shape)))
+        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", kernel_shape)
     return image, kernel
 
 
@@ -256,15 +161,9 @@ def _surplus(totals: Sequence[int], auto_pad: str) -> tuple[Ints, Ints]:
 
 
 def _by_phases(
-    node: Node,
-    image: SSAValue,
-    weights: Constant,
-    bias: Value | None,
-    strides: Ints,
-    low: Ints,
-    size: Sequence[int],
-    groups: int,
-) -> SSAValue:
+    node: ONNXNode, image: SSAValue, weights: Constant, bias: Value | None, strides: Ints, low: Ints,
+    size: Sequence[int], groups: int,
+) -> SSAValue:  # fmt: skip
     """Computes a transposed convolution phase by phase; its result is the `size` elements from `low` on.
 
     The weights are [O, …, C/groups]. Element q · stride + r of the full result depends on element q − j of the input
@@ -305,16 +204,9 @@ def _by_phases(
 
 @converts("Gemm")
 def gemm(
-    node: Node,
-    a: Value,
-    b: Value,
-    c: Value | None = None,
-    *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
-) -> Value:
+    node: ONNXNode, a: Value, b: Value, c: Value | None = None, *, alpha: float = 1.0, beta: float = 1.0,
+    transA: int = 0, transB: int = 0,
+) -> Value:  # fmt: skip
     """y = alpha · A' · B' + beta · C; if B is constant, the product is a fully connected layer."""
     for x in (a, b):
         if node.rank(x) != 2:
@@ -347,7 +239,7 @@ def gemm(
     return node.compute(AddOp, [y, _scaled(node, addend, beta)])
 
 
-def _bias(node: Node, c: Value, shape: Shape, beta: float) -> Value | None:
+def _bias(node: ONNXNode, c: Value, shape: Shape, beta: float) -> Value | None:
     """Returns beta · C as the bias [columns] of a fully connected layer; None unless C is the same for every row."""
     if isinstance(c, Constant):
         rows = c.array.shape[0] if c.array.ndim == 2 else 1
@@ -358,7 +250,7 @@ def _bias(node: Node, c: Value, shape: Shape, beta: float) -> Value | None:
     return c if beta == 1 and node.shape(c) == shape[1:] else None
 
 
-def _scaled(node: Node, c: Value, beta: float) -> Value:
+def _scaled(node: ONNXNode, c: Value, beta: float) -> Value:
     """Returns beta · C."""
     if beta == 1:
         return c
@@ -368,7 +260,7 @@ def _scaled(node: Node, c: Value, beta: float) -> Value:
 
 
 @converts("MatMul")
-def matmul(node: Node, a: Value, b: Value) -> Value:
+def matmul(node: ONNXNode, a: Value, b: Value) -> Value:
     """Multiplies as numpy's matmul does; if only B is constant, a matrix B makes a fully connected layer."""
     a_shape, b_shape = node.shape(a), node.shape(b)
     if not a_shape or not b_shape:
@@ -387,7 +279,7 @@ def matmul(node: Node, a: Value, b: Value) -> Value:
     return node.reshaped(y, full[:-1] if len(b_shape) == 1 else full)
 
 
-def _fully_connected(node: Node, x: Value, w: Constant) -> SSAValue:
+def _fully_connected(node: ONNXNode, x: Value, w: Constant) -> SSAValue:
     """Adds a fully connected layer: x [B…,M,K] · w [K,N] → [B·M, N]."""
     shape = node.shape(x)
     if shape[-1] != w.shape[0]:
@@ -402,10 +294,10 @@ LARGEST_DETERMINANT = 3
 
 
 @converts("Det")
-def det(node: Node, x: Value) -> Value:
+def det(node: ONNXNode, x: Value) -> Value:
     """The determinant of each matrix of x: [B…, M, M] → [B…], as sums of products of elements."""
     if node.rank(x) < 2:
-        raise node.error("its input must be matrices", str(list(node.shape(x))))
+        raise node.error("its input must be matrices", node.shape(x))
     *batch, rows, columns = node.shape(x)
     if rows != columns or not rows:
         raise node.error("its matrices must be square", f"{rows} by {columns}")
@@ -440,7 +332,7 @@ def det(node: Node, x: Value) -> Value:
 # DeformConv and RoiAlign, whose windows lie at computed places: the image is sampled, then convolved or pooled.
 
 
-def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:
+def _sampled(node: ONNXNode, image: Value, places: Value, padding: str) -> SSAValue:
     """Interpolates a channels-last image linearly at the given places."""
     properties = {"method": "linear", "padding": padding}
     return node.insert(SampleOp, [image, places], properties)
@@ -448,20 +340,10 @@ def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:
 
 @converts("DeformConv", since=19)
 def deform_conv(
-    node: Node,
-    x: Value,
-    w: Value,
-    offset: Value,
-    b: Value | None = None,
-    mask: Value | None = None,
-    *,
-    dilations: Ints = (1, 1),
-    group: int = 1,
-    kernel_shape: Ints = (),
-    offset_group: int = 1,
-    pads: Ints = (0, 0, 0, 0),
-    strides: Ints = (1, 1),
-) -> Value:
+    node: ONNXNode, x: Value, w: Value, offset: Value, b: Value | None = None, mask: Value | None = None, *,
+    dilations: Ints = (1, 1), group: int = 1, kernel_shape: Ints = (), offset_group: int = 1,
+    pads: Ints = (0, 0, 0, 0), strides: Ints = (1, 1),
+) -> Value:  # fmt: skip
     """Samples each tap of each window at its own place, then convolves the samples with a 1x1 window."""
     if node.rank(x) != 4:
         raise UnsupportedError(f"it works on {node.rank(x) - 2} spatial dimensions, and qmlir on 2")
@@ -493,45 +375,32 @@ def deform_conv(
     return channels_first(node, node.compute(Conv2DOp, [windows, weights, b], properties))
 
 
+@dataclass(frozen=True)
+class Bins(AttributeGroup):
+    """The attributes of a RoiAlign: the bins of a region, and the places in a bin."""
+
+    mode: str = "avg"
+    output_height: int = 1
+    output_width: int = 1
+    sampling_ratio: int = 0
+    spatial_scale: float = 1.0
+
+
 @converts("RoiAlign", since=10)
-def roi_align_from_edges(
-    node: Node,
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Value:
+def roi_align_from_edges(node: ONNXNode, x: Value, rois: Value, batch_indices: Value, *, bins: Bins) -> Value:
     """RoiAlign before version 16, whose coordinates count from the image's edges."""
-    return roi_align(
-        node, x, rois, batch_indices, coordinate_transformation_mode="output_half_pixel", mode=mode,
-        output_height=output_height, output_width=output_width, sampling_ratio=sampling_ratio,
-        spatial_scale=spatial_scale,
-    )  # fmt: skip
+    return roi_align(node, x, rois, batch_indices, coordinate_transformation_mode="output_half_pixel", bins=bins)
 
 
 @converts("RoiAlign", since=16)
 def roi_align(
-    node: Node,
-    x: Value,
-    rois: Value,
-    batch_indices: Value,
-    *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Value:
+    node: ONNXNode, x: Value, rois: Value, batch_indices: Value, *,
+    coordinate_transformation_mode: str = "half_pixel", bins: Bins,
+) -> Value:  # fmt: skip
     """Pools regions [x0, y0, x1, y1] of images into bins; a bin is the mean of samples at a few places inside it."""
-    if mode != "avg":
-        raise UnsupportedError(f"it takes the {mode} of weighted neighbours, and qmlir means")
-    if sampling_ratio < 1:
+    if bins.mode != "avg":
+        raise UnsupportedError(f"it takes the {bins.mode} of weighted neighbours, and qmlir means")
+    if (ratio := bins.sampling_ratio) < 1:
         raise UnsupportedError("how many places its bins have depends on the regions; it needs a sampling_ratio")
     batch, count = node.shape(x)[0], node.shape(rois)[0]
     element = dtype_of(element_of(node.builder.ssa(x)))
@@ -539,11 +408,11 @@ def roi_align(
     if batch > 1:
         image = node.insert(GatherOp, [image, batch_indices], {"axis": 0})
     shift = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
-    scaled = node.insert(MulOp, [rois, Constant(np.array(spatial_scale, element))])
+    scaled = node.insert(MulOp, [rois, Constant(np.array(bins.spatial_scale, element))])
     corners = node.insert(SubOp, [scaled, Constant(np.array(shift, element))]) if shift else scaled
     lines: list[Value] = []
     inside: list[Value] = []
-    for axis, bins in ((1, output_height), (0, output_width)):
+    for axis, count_of in ((1, bins.output_height), (0, bins.output_width)):
         low, high = (
             node.insert(SliceOp, [corners], slice_properties([(0, count, 1), (column, 1, 1)]))
             for column in (axis, axis + 2)
@@ -551,10 +420,10 @@ def roi_align(
         size = node.insert(SubOp, [high, low])
         if not shift:
             size = node.insert(MaximumOp, [size, Constant(np.ones((), element))])
-        each = node.insert(DivOp, [size, Constant(np.array(bins, element))])
+        each = node.insert(DivOp, [size, Constant(np.array(count_of, element))])
         # The sampling places in units of a bin, the centres of its parts: [1, bins · ratio].
-        node.room((bins, sampling_ratio))
-        parts = (np.arange(bins * sampling_ratio) + 0.5) / sampling_ratio
+        node.room((count_of, ratio))
+        parts = (np.arange(count_of * ratio) + 0.5) / ratio
         line = node.insert(AddOp, [low, node.insert(MulOp, [each, Constant(parts[None].astype(element))])])
         length = node.shape(image)[1 if axis else 2]
         bounds = [
@@ -563,7 +432,7 @@ def roi_align(
         ]
         lines.append(line)
         inside.append(node.insert(AndOp, bounds))
-    rows, columns = output_height * sampling_ratio, output_width * sampling_ratio
+    rows, columns = bins.output_height * ratio, bins.output_width * ratio
     grid = [
         node.insert(BroadcastOp, [node.reshaped(v, shape)], {"shape": (count, rows, columns, 1)})
         for v, shape in zip(lines, ((count, rows, 1, 1), (count, 1, columns, 1)), strict=True)
@@ -576,5 +445,5 @@ def roi_align(
         node.reshaped(inside[0], (count, rows, 1, 1)), node.reshaped(inside[1], (count, 1, columns, 1))
     ])  # fmt: skip
     counted = node.insert(WhereOp, [both, found, Constant(np.zeros((), element))])
-    window = (sampling_ratio, sampling_ratio)
+    window = (ratio, ratio)
     return channels_first(node, node.compute(AveragePool2DOp, [counted], {"window": window, "strides": window}))

@@ -1,6 +1,7 @@
 """Subgraphs with control flow, and the model's own functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Bodies, Node
+from qmlir.frontends.converters import AttributeGroup, Table
 from qmlir.frontends.function import Constant, Ints, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import UnknownElementError
 
 converts = Table()
 
@@ -26,23 +28,18 @@ MOST_RUNS = 10_000
 """The most runs of a body; each run adds another copy of the body to the network."""
 
 
-def _bodies(node: Node) -> Bodies:
-    assert node.bodies is not None
-    return node.bodies
-
-
 @converts("If")
 def if_then_else(
-    node: Node, condition: Value, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
+    node: ONNXNode, condition: Value, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
 ) -> tuple[Value, ...]:
     """Imports the branch that the constant condition selects, and returns its outputs."""
     taken = then_branch if node.truth(condition, "condition") else else_branch
-    return tuple(_bodies(node).run(taken, []))
+    return tuple(node.run(taken, []))
 
 
 @converts("Loop")
 def loop(
-    node: Node, count: Value | None = None, condition: Value | None = None, *carried: Value, body: onnx.GraphProto
+    node: ONNXNode, count: Value | None = None, condition: Value | None = None, *carried: Value, body: onnx.GraphProto
 ) -> tuple[Value, ...]:
     """Runs the body `count` times or until its condition is false.
 
@@ -52,14 +49,14 @@ def loop(
     runs = None if count is None else int(node.array(count, "trip count").reshape(()))
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     if len(body.output) < 1 + len(carried):
-        raise node.error(f"its body must have at least {1 + len(carried)} outputs", str(len(body.output)))
+        raise node.error(f"its body must have at least {1 + len(carried)} outputs", len(body.output))
     going = condition is None or node.truth(condition, "condition")
     values, run = list(carried), 0
     while going and (runs is None or run < runs):
         if run == MOST_RUNS:
             raise UnsupportedError(f"it runs more than {MOST_RUNS} times")
         arguments = [Constant(np.array(run, np.int64)), Constant(np.array(True)), *values]
-        again, *outputs = _bodies(node).run(body, arguments, f"{run}.")
+        again, *outputs = node.run(body, arguments, f"{run}.")
         going = node.truth(again, "condition after a run")
         values = outputs[: len(carried)]
         for found, value in zip(collected, outputs[len(carried) :], strict=True):
@@ -70,50 +67,33 @@ def loop(
     return (*values, *(_stacked(node, found) for found in collected))
 
 
-def _nothing(node: Node, body: onnx.GraphProto, carried: list[Value]) -> list[Value]:
+def _nothing(node: ONNXNode, body: onnx.GraphProto, carried: list[Value]) -> list[Value]:
     """Returns the collected outputs of a body that never runs: empty, of the shapes and types that a run would give."""
     arguments = [Constant(np.array(0, np.int64)), Constant(np.array(True)), *carried]
-    outputs = _bodies(node).run(body, arguments, "0.")[1 + len(carried) :]
+    outputs = node.run(body, arguments, "0.")[1 + len(carried) :]
     empty: list[Value] = [Constant(np.empty((0, *node.shape(o)), node.dtype(o))) for o in outputs]
     node.discard()
     return empty
 
 
+@dataclass(frozen=True)
+class Axes(AttributeGroup):
+    """The axes and the directions along which a Scan reads its inputs and writes its outputs."""
+
+    scan_input_axes: Ints = ()
+    scan_input_directions: Ints = ()
+    scan_output_axes: Ints = ()
+    scan_output_directions: Ints = ()
+
+
 @converts("Scan", since=9)
-def scan(
-    node: Node,
-    *inputs: Value,
-    body: onnx.GraphProto,
-    num_scan_inputs: int,
-    scan_input_axes: Ints = (),
-    scan_input_directions: Ints = (),
-    scan_output_axes: Ints = (),
-    scan_output_directions: Ints = (),
-) -> tuple[Value, ...]:
+def scan(node: ONNXNode, *inputs: Value, body: onnx.GraphProto, num_scan_inputs: int, axes: Axes) -> tuple[Value, ...]:
     """Runs the body for each slice of the scanned inputs."""
-    return _scanned(
-        node,
-        "",
-        inputs,
-        body,
-        num_scan_inputs,
-        scan_input_axes,
-        scan_input_directions,
-        scan_output_axes,
-        scan_output_directions,
-    )
+    return _scanned(node, "", inputs, body, num_scan_inputs, axes)
 
 
 def _scanned(
-    node: Node,
-    step: str,
-    inputs: Sequence[Value],
-    body: onnx.GraphProto,
-    num_scan_inputs: int,
-    axes_in: Ints = (),
-    directions: Ints = (),
-    axes_out: Ints = (),
-    directions_out: Ints = (),
+    node: ONNXNode, step: str, inputs: Sequence[Value], body: onnx.GraphProto, num_scan_inputs: int, given: Axes
 ) -> tuple[Value, ...]:
     """Imports one scan; `step` prefixes its names, to tell it from other scans of the node."""
     if not 1 <= num_scan_inputs <= len(inputs):
@@ -121,9 +101,9 @@ def _scanned(
     states, scanned = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
     count = len(body.output) - len(states)
     if count < 0:
-        raise node.error(f"its body must have at least {len(states)} outputs", str(len(body.output)))
-    into = _each(node, axes_in, num_scan_inputs, "axes of the inputs")
-    backwards = _each(node, directions, num_scan_inputs, "directions of the inputs")
+        raise node.error(f"its body must have at least {len(states)} outputs", len(body.output))
+    into = _each(node, given.scan_input_axes, num_scan_inputs, "axes of the inputs")
+    backwards = _each(node, given.scan_input_directions, num_scan_inputs, "directions of the inputs")
     axes = [node.axis(a, node.rank(x)) for a, x in zip(into, scanned, strict=True)]
     lengths = {node.shape(x)[a] for a, x in zip(axes, scanned, strict=True)}
     if len(lengths) != 1:
@@ -134,16 +114,15 @@ def _scanned(
     collected: list[list[Value]] = [[] for _ in range(count)]
     for run in range(length):
         slices = [
-            _bodies(node).operator("Gather", [x, Constant(np.array(length - 1 - run if back else run, np.int64))],
-                                   since=13, axis=axis)
+            _taken(node, x, length - 1 - run if back else run, axis)
             for x, axis, back in zip(scanned, axes, backwards, strict=True)
-        ]  # fmt: skip
-        outputs = _bodies(node).run(body, [*states, *slices], f"{step}{run}.")
+        ]
+        outputs = node.run(body, [*states, *slices], f"{step}{run}.")
         states = outputs[: len(states)]
         for found, value in zip(collected, outputs[len(states) :], strict=True):
             found.append(value)
-    out_of = _each(node, axes_out, count, "axes of the outputs")
-    reverse = _each(node, directions_out, count, "directions of the outputs")
+    out_of = _each(node, given.scan_output_axes, count, "axes of the outputs")
+    reverse = _each(node, given.scan_output_directions, count, "directions of the outputs")
     stacked = [
         _stacked(node, found[::-1] if back else found, axis)
         for found, axis, back in zip(collected, out_of, reverse, strict=True)
@@ -153,13 +132,9 @@ def _scanned(
 
 @converts("Scan", since=8)
 def scan_batches(
-    node: Node,
-    lengths: Value | None = None,
-    *inputs: Value,
-    body: onnx.GraphProto,
-    num_scan_inputs: int,
+    node: ONNXNode, lengths: Value | None = None, *inputs: Value, body: onnx.GraphProto, num_scan_inputs: int,
     directions: Ints = (),
-) -> tuple[Value, ...]:
+) -> tuple[Value, ...]:  # fmt: skip
     """Scans each element of a batch; the first axis of every input and output is the batch, the second is scanned."""
     if lengths is not None:
         raise UnsupportedError("its sequences have lengths of their own")
@@ -169,24 +144,28 @@ def scan_batches(
     ((batch,),) = sizes
     found: list[tuple[Value, ...]] = []
     for each in range(batch):
-        index = Constant(np.array(each, np.int64))
-        part = [_bodies(node).operator("Gather", [x, index], since=13, axis=0) for x in inputs]
-        found.append(_scanned(node, f"{each}.", part, body, num_scan_inputs, directions=directions))
+        part = [_taken(node, x, each, 0) for x in inputs]
+        found.append(_scanned(node, f"{each}.", part, body, num_scan_inputs, Axes(scan_input_directions=directions)))
     return tuple(_stacked(node, list(values)) for values in zip(*found, strict=True))
 
 
-def _each(node: Node, values: Ints, count: int, what: str) -> Ints:
+def _taken(node: ONNXNode, x: Value, index: int, axis: int) -> Value:
+    """Returns the slice of a value at an index along an axis."""
+    return node.operator("Gather", x, Constant(np.array(index, np.int64)), since=13, axis=axis)
+
+
+def _each(node: ONNXNode, values: Ints, count: int, what: str) -> Ints:
     """Returns an attribute's values for `count` inputs or outputs; if the attribute is empty, zeros."""
     if len(values) not in (0, count):
-        raise node.error(f"its {what} need {count} values", str(len(values)))
+        raise node.error(f"its {what} need {count} values", len(values))
     return values or (0,) * count
 
 
-def _stacked(node: Node, values: list[Value], axis: int = 0) -> Value:
+def _stacked(node: ONNXNode, values: list[Value], axis: int = 0) -> Value:
     """Stacks values of one shape along a new axis."""
     axes = Constant(np.array([axis], np.int64))
-    parts = [_bodies(node).operator("Unsqueeze", [v, axes], since=13) for v in values]
-    return _bodies(node).operator("Concat", parts, since=13, axis=axis)
+    parts = [node.operator("Unsqueeze", v, axes, since=13) for v in values]
+    return node.operator("Concat", *parts, since=13, axis=axis)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -242,7 +221,13 @@ def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | N
             chosen = _newest(schema.context_dependent_function_opset_versions, version)
             body = schema.get_context_dependent_function_with_opset_version(chosen, node.SerializeToString(), types)
             return onnx.FunctionProto.FromString(body) if body else None
-    except (UnsupportedError, RuntimeError, ValueError, DecodeError):  # ONNX has no body for these types or attributes
+    except (
+        UnsupportedError,
+        UnknownElementError,
+        RuntimeError,
+        ValueError,
+        DecodeError,
+    ):  # ONNX has no body for these types or attributes
         pass
     return None
 

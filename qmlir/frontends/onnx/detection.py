@@ -7,18 +7,18 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import NONE, Suppression, are_places, non_zero_places
 from qmlir.frontends.function import Constant, Value, computed
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import gather, gather_known, known_places
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.windows import sliced
 
 converts = Table()
 
 
 @converts("NonZero", since=9)
-def non_zero(node: Node, x: Value) -> Value:
+def non_zero(node: ONNXNode, x: Value) -> Value:
     """Returns the coordinates of the elements that are not zero, [rank, count]."""
     if isinstance(x, Constant):
         return Constant(np.array(np.nonzero(np.atleast_1d(x.array)), np.int64))
@@ -28,7 +28,7 @@ def non_zero(node: Node, x: Value) -> Value:
 
 
 @converts("Compress", since=9)
-def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None) -> Value:
+def compress(node: ONNXNode, x: Value, condition: Value, *, axis: int | None = None) -> Value:
     """Picks the elements, or the rows along an axis, for which the condition is true."""
     shape = node.shape(x)
     if axis is None:
@@ -37,27 +37,21 @@ def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None)
     if isinstance(condition, Constant):
         return gather_known(node, x, known_places(node, np.flatnonzero(condition.array), shape[axis]), axis)
     if node.rank(condition) != 1 or node.shape(condition)[0] > shape[axis]:
-        raise node.error(f"its condition must be at most {shape[axis]} values", str(list(node.shape(condition))))
+        raise node.error(f"its condition must be at most {shape[axis]} values", node.shape(condition))
     places = non_zero_places(node, condition, "places")
     return gather(node, x, node.reshaped(places, node.shape(condition)), axis=axis)
 
 
 @converts("NonMaxSuppression", since=10)
 def non_max_suppression(
-    node: Node,
-    boxes: Value,
-    scores: Value,
-    max_output_boxes_per_class: Value | None = None,
-    iou_threshold: Value | None = None,
-    score_threshold: Value | None = None,
-    *,
-    center_point_box: int = 0,
-) -> Value:
+    node: ONNXNode, boxes: Value, scores: Value, max_output_boxes_per_class: Value | None = None,
+    iou_threshold: Value | None = None, score_threshold: Value | None = None, *, center_point_box: int = 0,
+) -> Value:  # fmt: skip
     """Returns [count, 3], the batch, class and box index of each box with a high score and little overlap."""
     most = _number(node, max_output_boxes_per_class, "max_output_boxes_per_class")
     overlap, least = _number(node, iou_threshold, "iou_threshold"), _number(node, score_threshold, "score_threshold")
     if node.rank(boxes) != 3 or node.rank(scores) != 3:
-        raise node.error("its boxes and scores must have three dimensions", str(list(node.shape(scores))))
+        raise node.error("its boxes and scores must have three dimensions", node.shape(scores))
     images, classes, count = node.shape(scores)
     if not count:
         raise UnsupportedError("there are no boxes")
@@ -77,7 +71,7 @@ def non_max_suppression(
     return node.compute(nn.WhereOp, [counts, listed, NONE])
 
 
-def _rows(node: Node, kept: SSAValue) -> Constant:
+def _rows(node: ONNXNode, kept: SSAValue) -> Constant:
     """Computes the result for constant boxes and scores, in the place of the operations that were added for it."""
     known = computed(node.pending)
     assert known is not None
@@ -86,7 +80,7 @@ def _rows(node: Node, kept: SSAValue) -> Constant:
     return Constant(np.concatenate([np.argwhere(boxes >= 0)[:, :2], boxes[boxes >= 0][:, None]], axis=1))
 
 
-def _number(node: Node, value: Value | None, what: str) -> float | None:
+def _number(node: ONNXNode, value: Value | None, what: str) -> float | None:
     """Returns the value of an input that must be a number and known at import; None if it is left out."""
     if value is None:
         return None
@@ -96,7 +90,7 @@ def _number(node: Node, value: Value | None, what: str) -> float | None:
     return array.reshape(-1)[0].item()
 
 
-def _corners(node: Node, boxes: Value) -> Value:
+def _corners(node: ONNXNode, boxes: Value) -> Value:
     """Returns boxes (x, y, width, height) around their centers as (y, x, y, x) of opposite corners."""
     images, count, _ = node.shape(boxes)
 

@@ -11,9 +11,9 @@ from onnx import TensorProto
 from onnx.helper import make_graph, make_node, make_tensor
 from xdsl.ir import OpResult
 
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.ir.facts import PARAMETER
 from qmlir.ir.traversal import reached
 
@@ -44,20 +44,19 @@ OUTPUTS = ("stored", "scale", "zero_point")
 
 
 @converts("DynamicQuantizeLinear", since=11)
-def dynamic_quantize_linear(node: Node, x: Value) -> tuple[Value, ...]:
+def dynamic_quantize_linear(node: ONNXNode, x: Value) -> tuple[Value, ...]:
     """Returns the stored integers, the scale and the zero point."""
     return tuple(quantized_by_its_range(node, x))
 
 
-def quantized_by_its_range(node: Node, x: Value, step: str = "") -> list[Value]:
+def quantized_by_its_range(node: ONNXNode, x: Value, step: str = "") -> list[Value]:
     """The same as a part of another operator's node; `step` begins the names of what is computed.
 
     The operations that compute the scale and the zero point are marked, so that the quantizer leaves them float.
     """
     results = [onnx.ValueInfoProto(name=name) for name in OUTPUTS]
     graph = make_graph(STEPS, "dynamic", [onnx.ValueInfoProto(name="x")], results, NUMBERS)
-    assert node.bodies is not None
-    stored, *parameters = node.bodies.run(graph, [x], step)
+    stored, *parameters = node.run(graph, [x], step)
 
     def computed(values: Sequence[Value]) -> list[OpResult]:
         return [v for v in values if isinstance(v, OpResult) and v is not x]

@@ -20,9 +20,9 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import MulOp
 from qmlir.dialects.nn.reduction import ReduceSumOp
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.windows import sliced
 
 converts = Table()
@@ -40,7 +40,7 @@ class Term:
 
 
 @converts("Einsum")
-def einsum(node: Node, *inputs: Value, equation: str) -> Value:
+def einsum(node: ONNXNode, *inputs: Value, equation: str) -> Value:
     """Multiplies the operands and sums over all labels that the result lacks."""
     terms, result = _parsed(node, equation, inputs)
     sizes = _sizes(node, terms)
@@ -63,7 +63,7 @@ def einsum(node: Node, *inputs: Value, equation: str) -> Value:
     return node.permuted(first.value, [first.labels.index(label) for label in result])
 
 
-def _parsed(node: Node, equation: str, inputs: Sequence[Value]) -> tuple[list[Term], tuple[Label, ...]]:
+def _parsed(node: ONNXNode, equation: str, inputs: Sequence[Value]) -> tuple[list[Term], tuple[Label, ...]]:
     """Returns the operands with their labels, and the result's labels.
 
     Raises:
@@ -99,7 +99,7 @@ def _labels(part: str, spread: int) -> tuple[Label, ...]:
     return (*before, *(f".{i}" for i in reversed(range(spread)) if dots), *after)
 
 
-def _sizes(node: Node, terms: Sequence[Term]) -> dict[Label, int]:
+def _sizes(node: ONNXNode, terms: Sequence[Term]) -> dict[Label, int]:
     """Returns the size of each label; a dimension of size 1 broadcasts.
 
     Raises:
@@ -114,7 +114,7 @@ def _sizes(node: Node, terms: Sequence[Term]) -> dict[Label, int]:
     return sizes
 
 
-def _without_repeated(node: Node, term: Term) -> Term:
+def _without_repeated(node: ONNXNode, term: Term) -> Term:
     """Takes the diagonal along each label that a term has more than once."""
     value, labels = term.value, list(term.labels)
     while repeated := next((x for x in labels if labels.count(x) > 1), None):
@@ -131,7 +131,7 @@ def _without_repeated(node: Node, term: Term) -> Term:
     return Term(value, tuple(labels))
 
 
-def _squeezed(node: Node, term: Term, labels: Sequence[Label]) -> Term:
+def _squeezed(node: ONNXNode, term: Term, labels: Sequence[Label]) -> Term:
     """Drops dimensions of size 1 from a term."""
     if not labels:
         return term
@@ -140,7 +140,7 @@ def _squeezed(node: Node, term: Term, labels: Sequence[Label]) -> Term:
     return Term(node.reshaped(term.value, [shape[at] for at in kept]), tuple(term.labels[at] for at in kept))
 
 
-def _summed(node: Node, term: Term, needed: set[Label], part: str | None) -> Term:
+def _summed(node: ONNXNode, term: Term, needed: set[Label], part: str | None) -> Term:
     """Sums a term over the labels that are not in `needed`."""
     gone = [label for label in term.labels if label not in needed]
     if not gone:
@@ -150,7 +150,7 @@ def _summed(node: Node, term: Term, needed: set[Label], part: str | None) -> Ter
     return _squeezed(node, Term(value, term.labels), gone)
 
 
-def _product(node: Node, lhs: Term, rhs: Term, needed: set[Label], part: str | None) -> Term:
+def _product(node: ONNXNode, lhs: Term, rhs: Term, needed: set[Label], part: str | None) -> Term:
     """Multiplies two terms and sums over their common labels that are not in `needed`."""
     both = [label for label in lhs.labels if label in rhs.labels]
     batch, along = [x for x in both if x in needed], [x for x in both if x not in needed]

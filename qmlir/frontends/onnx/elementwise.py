@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import NoneType, f64, i8
@@ -29,9 +29,9 @@ from qmlir.dialects.nn.functions import (
     SqrtOp,
 )
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value, filled, once
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.ir.interfaces import Array, TensorOp, element_of
 from qmlir.ir.types import dtype_of, element_type_of
@@ -47,7 +47,7 @@ converts = Table()
 
 
 @converts("Sub", since=7)
-def sub(node: Node, a: Value, b: Value) -> Value:
+def sub(node: ONNXNode, a: Value, b: Value) -> Value:
     """y = a − b; computed as a + (−b) if b is an f32 constant."""
     if _is_float(b):
         return node.compute(AddOp, [a, Constant(-b.array, b.name)])
@@ -55,7 +55,7 @@ def sub(node: Node, a: Value, b: Value) -> Value:
 
 
 @converts("Div", since=7)
-def div(node: Node, a: Value, b: Value) -> Value:
+def div(node: ONNXNode, a: Value, b: Value) -> Value:
     """y = a / b; computed as a · (1/b) if b is an f32 constant and every 1/b is exact."""
     if _is_float(b) and _is_power_of_two(b.array):
         return node.compute(MulOp, [a, Constant(np.float32(1) / b.array, b.name)])
@@ -74,7 +74,7 @@ def _is_power_of_two(array: Array) -> bool:
 
 
 @converts("Pow", since=7)
-def power(node: Node, a: Value, b: Value) -> Value:
+def power(node: ONNXNode, a: Value, b: Value) -> Value:
     """y = a^b in a's type, by way of f64 if the types differ; constant exponents 1, 2, 0.5 and −1 are simplified.
 
     An exponent that the model stores as an integer stays: quantized data are looked up in the table of this operator,
@@ -100,25 +100,25 @@ def power(node: Node, a: Value, b: Value) -> Value:
 
 
 @converts("Max", since=6)
-def maximum(node: Node, *inputs: Value) -> Value:
+def maximum(node: ONNXNode, *inputs: Value) -> Value:
     """The elementwise maximum of the inputs."""
     return _chained(node, MaximumOp, inputs)
 
 
 @converts("Min", since=6)
-def minimum(node: Node, *inputs: Value) -> Value:
+def minimum(node: ONNXNode, *inputs: Value) -> Value:
     """The elementwise minimum of the inputs."""
     return _chained(node, MinimumOp, inputs)
 
 
 @converts("Sum", since=6)
-def total(node: Node, *inputs: Value) -> Value:
+def total(node: ONNXNode, *inputs: Value) -> Value:
     """The elementwise sum of the inputs, added in order."""
     return _chained(node, AddOp, inputs)
 
 
 @converts("Mean", since=6)
-def mean(node: Node, *inputs: Value) -> Value:
+def mean(node: ONNXNode, *inputs: Value) -> Value:
     """The elementwise mean: the inputs added in order, divided by the number of inputs."""
     if len(inputs) == 1:
         return inputs[0]
@@ -127,7 +127,7 @@ def mean(node: Node, *inputs: Value) -> Value:
     return div(node, summed, Constant(count))
 
 
-def _chained(node: Node, op: type[TensorOp], inputs: Sequence[Value], part: str | None = None) -> Value:
+def _chained(node: ONNXNode, op: type[TensorOp], inputs: Sequence[Value], part: str | None = None) -> Value:
     """Combines the inputs from left to right by a binary operation."""
     if not inputs:
         raise node.error("it needs an input", "none")
@@ -140,7 +140,7 @@ def _chained(node: Node, op: type[TensorOp], inputs: Sequence[Value], part: str 
 
 
 @converts("PRelu", since=7)
-def prelu(node: Node, x: Value, slope: Value) -> Value:
+def prelu(node: ONNXNode, x: Value, slope: Value) -> Value:
     """y = slope · x where x < 0, else x; a single constant slope makes a LeakyRelu."""
     if isinstance(slope, Constant) and slope.array.size == 1 and slope.array.dtype == np.float32:
         return node.compute(LeakyReluOp, [x], {"alpha": float(slope.array.reshape(()))})
@@ -152,15 +152,13 @@ def prelu(node: Node, x: Value, slope: Value) -> Value:
 
 
 @converts("BitShift", since=11)
-def shift(node: Node, x: Value, count: Value, *, direction: str) -> Value:
+def shift(node: ONNXNode, x: Value, count: Value, *, direction: Literal["LEFT", "RIGHT"]) -> Value:
     """Shifts x by `count` bits to the left or right."""
-    if direction not in ("LEFT", "RIGHT"):
-        raise node.error("its attribute direction must be LEFT or RIGHT", direction)
     return node.compute(ShiftLeftOp if direction == "LEFT" else ShiftRightOp, [x, count])
 
 
 @converts("IsInf", since=10)
-def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+def is_inf(node: ONNXNode, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
     """Tests whether x is an infinity of a sign that the attributes select."""
     if not detect_negative and not detect_positive:
         return filled(node.shape(x), np.False_)
@@ -173,7 +171,7 @@ def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: i
 
 
 @converts("Cast", since=6)
-def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+def cast(node: ONNXNode, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """Converts x to the ONNX element type `to`."""
     element = element_type(to)
     if isinstance(element, NoneType) or node.element(x) == "none":
@@ -182,7 +180,7 @@ def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = 
 
 
 @converts("CastLike", since=15)
-def cast_like(node: Node, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+def cast_like(node: ONNXNode, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
     """Converts x to the element type of `like`."""
     return _converted(node, x, _element(like), bool(saturate), round_mode)
 
@@ -195,7 +193,7 @@ def _element(x: Value) -> Attribute:
         raise UnsupportedError("MLIR has no type like its other input's") from None
 
 
-def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_mode: str) -> Value:
+def _converted(node: ONNXNode, x: Value, element: Attribute, saturate: bool, round_mode: str) -> Value:
     if _element(x) == element:
         return x
     dtype = dtype_of(element)
@@ -211,7 +209,7 @@ def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_m
 
 
 @converts("BitCast", since=26)
-def bit_cast(node: Node, x: Value, *, to: int) -> Value:
+def bit_cast(node: ONNXNode, x: Value, *, to: int) -> Value:
     """Reinterprets the bits of x as another element type."""
     element = element_type(to)
     if isinstance(element, NoneType):
@@ -220,7 +218,9 @@ def bit_cast(node: Node, x: Value, *, to: int) -> Value:
         return x
     if node.element(x) == "i1":  # an i1 element becomes a byte that is 0 or 1
         x = _converted(node, x, i8, saturate=True, round_mode="up")
-    if isinstance(x, Constant) and x.array.dtype.itemsize == np.dtype(dtype_of(element)).itemsize:
+    if node.dtype(x).itemsize != dtype_of(element).itemsize:
+        raise node.error("its types must have as many bits", f"{node.element(x)} and {element}")
+    if isinstance(x, Constant):
         return Constant(x.array.view(dtype_of(element)), x.name)
     return node.compute(BitcastOp, [x], element=element)
 
@@ -230,10 +230,8 @@ def bit_cast(node: Node, x: Value, *, to: int) -> Value:
 
 
 @converts("Gelu", since=20)
-def gelu(node: Node, x: Value, *, approximate: str = "none") -> Value:
+def gelu(node: ONNXNode, x: Value, *, approximate: Literal["none", "tanh"] = "none") -> Value:
     """y = x · Φ(x), or its approximation by tanh."""
-    if approximate not in ("none", "tanh"):
-        raise node.error("its attribute approximate must be none or tanh", approximate)
     return node.compute(GeluOp, [x], {"tanh": approximate == "tanh"})
 
 
@@ -241,13 +239,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 
 @converts("Clip", since=6)
-def clip_attributes(node: Node, x: Value, *, min: float = -_LARGEST, max: float = _LARGEST) -> Value:
+def clip_attributes(node: ONNXNode, x: Value, *, min: float = -_LARGEST, max: float = _LARGEST) -> Value:
     """y = min(max(x, min), max), with bounds as attributes."""
     return _clamp(node, x, min, max)
 
 
 @converts("Clip", since=11)
-def clip(node: Node, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
+def clip(node: ONNXNode, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
     """y = min(max(x, min), max), with bounds as inputs; an absent bound has no effect."""
     for value, what in ((min, "lower bound"), (max, "upper bound")):
         if value is not None and int(np.prod(node.shape(value))) != 1:
@@ -267,7 +265,7 @@ def _is_number(bound: Value) -> bool:
     return isinstance(bound, Constant) and not np.isnan(bound.array.astype(np.float32)).any()
 
 
-def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value:
+def _clamp(node: ONNXNode, x: Value, low: float | None, high: float | None) -> Value:
     low = None if low is None or low <= -_LARGEST else low
     high = None if high is None or high >= _LARGEST else high
     if low is not None and high is not None and low > high:
@@ -278,18 +276,18 @@ def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value
 
 
 @converts("Identity")
-def identity(node: Node, x: Value) -> Value:
+def identity(node: ONNXNode, x: Value) -> Value:
     """Returns x."""
     return x
 
 
 @converts("Dropout", since=7)
-def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
+def dropout(node: ONNXNode, x: Value, *, ratio: float = 0.5) -> Value:
     """Returns x without the mask, which has the type of x before version 10."""
     return x
 
 
 @converts("Dropout", since=10)
-def dropout_bool_mask(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
+def dropout_bool_mask(node: ONNXNode, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
     """Returns x and a mask that keeps every element."""
     return x, filled(node.shape(x), np.True_)

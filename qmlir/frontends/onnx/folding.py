@@ -9,10 +9,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value, computed, sized
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import reshaped
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, shape_of
 
@@ -41,6 +41,8 @@ def identity(budget: Budget, x: Array) -> Array:
 @folds("Gather")
 def gather(budget: Budget, data: Array, indices: Array, *, axis: int = 0) -> Array:
     """Picks the elements of `data` at the indices along an axis."""
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"indices of {indices.dtype}")
     axis = axis % data.ndim
     _charge(budget, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), data)
     return np.take(data, indices, axis=axis)
@@ -135,13 +137,9 @@ def _charge(budget: Budget, shape: Sequence[int], like: Array) -> None:
 
 
 def evaluated(
-    ops: Sequence[Operation],
-    results: Sequence[Value],
-    names: Sequence[str],
-    budget: Budget,
-    *,
+    ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str], budget: Budget, *,
     of_any_size: bool = False,
-) -> list[Value] | None:
+) -> list[Value] | None:  # fmt: skip
     """Computes the results of operations on constants, by each operation's `evaluate`.
 
     Args:
@@ -183,13 +181,13 @@ def _elements(value: SSAValue) -> float:
 
 
 @converts("Range", since=11)
-def known_range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
+def known_range(node: ONNXNode, start: Value, limit: Value, delta: Value) -> Value:
     """Returns start, start + delta, … up to but not including limit."""
     numbers = (node.array(v, w) for v, w in ((start, "start"), (limit, "limit"), (delta, "delta")))
     return Constant(arange(node.builder.budget, *numbers))
 
 
 @converts("ConstantOfShape", since=9)
-def known_constant(node: Node, shape: Value, *, value: Array | None = None) -> Value:
+def known_constant(node: ONNXNode, shape: Value, *, value: Array | None = None) -> Value:
     """Returns a tensor of the given shape with one value everywhere."""
     return Constant(constant_of_shape(node.builder.budget, node.array(shape, "shape"), value=value))

@@ -4,17 +4,17 @@ Each is imported as the operators that it replaces.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.functions import GeluOp, SwishOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Floats, Ints, Value
-from qmlir.frontends.onnx.converters import Table
-from qmlir.frontends.onnx.quantization import MICROSOFT, as_floats
+from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.frontends.onnx.types import MICROSOFT
+from qmlir.frontends.onnx.windows import Window
 
 converts = Table()
 
@@ -22,37 +22,31 @@ SINCE = 22
 """The operator set of the operators that are fused."""
 
 
-def _part(node: Node, operator: str, inputs: Sequence[Value], **attributes: Any) -> Value:
-    """Imports an ONNX operator whose result is an intermediate tensor of the node."""
-    assert node.bodies is not None
-    return node.bodies.operator(operator, inputs, since=SINCE, **attributes)
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Activations
 
 
 @converts("Gelu", domain=MICROSOFT)
-def gelu(node: Node, x: Value) -> Value:
+def gelu(node: ONNXNode, x: Value) -> Value:
     """y = x · Φ(x)."""
     return node.compute(GeluOp, [x], {"tanh": False})
 
 
 @converts("BiasGelu", domain=MICROSOFT)
-def bias_gelu(node: Node, x: Value, bias: Value) -> Value:
+def bias_gelu(node: ONNXNode, x: Value, bias: Value) -> Value:
     """y = z · Φ(z) for z = x + bias."""
     return node.compute(GeluOp, [node.compute(AddOp, [x, bias], part="sum")], {"tanh": False})
 
 
 @converts("FastGelu", domain=MICROSOFT)
-def fast_gelu(node: Node, x: Value, bias: Value | None = None) -> Value:
+def fast_gelu(node: ONNXNode, x: Value, bias: Value | None = None) -> Value:
     """The approximation of z · Φ(z) by tanh, for z = x + bias."""
     data = x if bias is None else node.compute(AddOp, [x, bias], part="sum")
     return node.compute(GeluOp, [data], {"tanh": True})
 
 
 @converts("QuickGelu", domain=MICROSOFT)
-def quick_gelu(node: Node, x: Value, *, alpha: float = 1.702) -> Value:
+def quick_gelu(node: ONNXNode, x: Value, *, alpha: float = 1.702) -> Value:
     """y = x · sigmoid(alpha · x)."""
     return node.compute(SwishOp, [x], {"alpha": float(alpha)})
 
@@ -63,20 +57,20 @@ def quick_gelu(node: Node, x: Value, *, alpha: float = 1.702) -> Value:
 
 @converts("FusedMatMul", domain=MICROSOFT)
 def fused_matmul(
-    node: Node, a: Value, b: Value, *,
+    node: ONNXNode, a: Value, b: Value, *,
     alpha: float = 1.0, transA: int = 0, transB: int = 0, transBatchA: int = 0, transBatchB: int = 0,
 ) -> Value:  # fmt: skip
     """y = alpha · A' · B', where the factors are transposed first."""
     lhs, rhs = _transposed(node, a, transBatchA, transA), _transposed(node, b, transBatchB, transB)
     if alpha == 1:
-        return as_floats(node, "MatMul", [lhs, rhs])
+        return node.newest("MatMul", lhs, rhs)
     if isinstance(rhs, Constant):
-        return as_floats(node, "MatMul", [lhs, rhs.times(alpha)])
-    product = _part(node, "MatMul", [lhs, rhs])
+        return node.newest("MatMul", lhs, rhs.times(alpha))
+    product = node.operator("MatMul", lhs, rhs, since=SINCE)
     return node.compute(MulOp, [product, node.number(alpha, product)])
 
 
-def _transposed(node: Node, x: Value, batch: int, matrix: int) -> Value:
+def _transposed(node: ONNXNode, x: Value, batch: int, matrix: int) -> Value:
     """Returns a factor with its first dimension moved behind the batch if `batch`, then with its matrices transposed.
 
     As in onnxruntime, a vector stays as it is.
@@ -104,44 +98,42 @@ ACTIVATIONS: Mapping[str, Sequence[str]] = {
 """The activations that onnxruntime fuses into contractions, with the attributes that they keep."""
 
 
-def _activated(node: Node, y: Value, activation: str, given: Mapping[str, float]) -> Value:
+def _activated(node: ONNXNode, y: Value, activation: str, given: Mapping[str, float]) -> Value:
     """Applies the activation of a name; attributes that are not given have the activation's own defaults."""
     if activation not in ACTIVATIONS:
         raise UnsupportedError(f'its activation is "{activation}", and qmlir fuses {", ".join(ACTIVATIONS)}')
-    return as_floats(node, activation, [y], **{name: given[name] for name in ACTIVATIONS[activation] if name in given})
+    return node.newest(activation, y, **{name: given[name] for name in ACTIVATIONS[activation] if name in given})
 
 
 @converts("FusedGemm", domain=MICROSOFT)
 def fused_gemm(
-    node: Node, a: Value, b: Value, c: Value | None = None, *,
+    node: ONNXNode, a: Value, b: Value, c: Value | None = None, *,
     activation: str = "", activation_alpha: float | None = None, activation_beta: float | None = None,
     activation_gamma: float | None = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0,
 ) -> Value:  # fmt: skip
     """y = activation(alpha · A' · B' + beta · C)."""
     inputs = [a, b] if c is None else [a, b, c]
-    y = _part(node, "Gemm", inputs, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    y = node.operator("Gemm", *inputs, since=SINCE, alpha=alpha, beta=beta, transA=transA, transB=transB)
     named = {"alpha": activation_alpha, "beta": activation_beta, "gamma": activation_gamma}
     return _activated(node, y, activation, {name: value for name, value in named.items() if value is not None})
 
 
 @converts("FusedConv", domain=MICROSOFT)
 def fused_conv(
-    node: Node, x: Value, w: Value, b: Value | None = None, z: Value | None = None, *,
-    activation: str = "", activation_params: Floats = (), auto_pad: str = "NOTSET", dilations: Ints = (),
-    group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = (),
+    node: ONNXNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None, *,
+    window: Window, activation: str = "", activation_params: Floats = (), group: int = 1, kernel_shape: Ints = (),
 ) -> Value:  # fmt: skip
     """y = activation(conv(x, w) + b + z)."""
     if b is not None and node.element(b) != node.element(x):
         raise node.error(f"its bias must be {node.element(x)} like its data", node.element(b))
-    listed = {"dilations": dilations, "kernel_shape": kernel_shape, "pads": pads, "strides": strides}
-    attributes: dict[str, Any] = {name: values for name, values in listed.items() if values}
+    size = {"kernel_shape": kernel_shape} if kernel_shape else {}
     inputs = [x, w] if b is None else [x, w, b]
-    y = _part(node, "Conv", inputs, auto_pad=auto_pad, group=group, **attributes)
+    y = node.operator("Conv", *inputs, since=SINCE, group=group, **size, **window.given())
     if z is not None:
         y = node.compute(AddOp, [y, z], part="sum" if activation else None)
     if not activation:
         return y
     if activation == "Clip":
         low, high = (Constant(np.array(bound, np.float32)) for bound in activation_params)
-        return as_floats(node, "Clip", [y, low, high])
+        return node.newest("Clip", y, low, high)
     return _activated(node, y, activation, dict(zip(ACTIVATIONS.get(activation, ()), activation_params, strict=True)))

@@ -1,15 +1,14 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import onnx
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.inputs import note_reading
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -18,26 +17,104 @@ from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import read as read_states
 from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
-from qmlir.frontends.function import Builder, Constant, Value, named
-from qmlir.frontends.onnx.arguments import Inputs
+from qmlir.frontends.function import Builder, Constant, Value
+from qmlir.frontends.onnx.arguments import Inputs, batch_symbols, bind_shapes, bound_batch, dimensions
 from qmlir.frontends.onnx.control import local_functions
-from qmlir.frontends.onnx.cut import ends_of
-from qmlir.frontends.onnx.dimensions import batch_symbols, bind_shapes, bound_batch
-from qmlir.frontends.onnx.labels import Labels
+from qmlir.frontends.onnx.ml import Labels
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, notes_of, read_model
 from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
-from qmlir.frontends.onnx.walk import Walk
+from qmlir.frontends.onnx.walk import Walk, needed_tensors
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.facts import BATCH_SIZE
-from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.interfaces import Array, Shape, shape_of
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.rewriting import name_hint
-from qmlir.ir.states import StateAttr, set_state
+from qmlir.ir.states import StateAttr
 from qmlir.ir.types import dtype_of, stored_type
 from qmlir.numerics import native
+
+# ---------------------------------------------------------------------------------------------------------------
+# Where an ONNX network begins and ends: the file's inputs and outputs, or the tensors that a user names.
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Where a network begins and ends.
+
+    arguments  the name and the type of each argument, in order
+    outputs    the names of the results
+    begins     the names of the arguments if a user names them, else nothing
+    symbols    the symbolic dimensions of the file's inputs, which may have sizes although no argument has them
+    """
+
+    arguments: list[onnx.ValueInfoProto]
+    outputs: list[str]
+    begins: frozenset[str] = frozenset()
+    symbols: tuple[str, ...] = ()
+
+
+def ends_of(model: Model, cut: Cut, bind: Mapping[str, int], constants: Mapping[str, Array]) -> Ends:
+    """Returns where a network begins and ends.
+
+    The type of a tensor in the middle is what ONNX's shape inference finds, or what the file states.
+
+    Args:
+        model: The model.
+        cut: The tensors that a user names.
+        bind: Sizes of symbolic dimensions.
+        constants: The values of inputs that become constants, by name.
+
+    Raises:
+        OptionError: The user names tensors that the model lacks, or inputs that do not suffice.
+        FileError: The type of a tensor in the middle is not known.
+    """
+    graph = model.proto.graph
+    initializers = {t.name for t in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
+    # Before IR version 4 every initializer is the default value of an input of the same name.
+    inputs = [i for i in graph.input if i.name not in initializers and i.name not in constants]
+    outputs = [o.name for o in graph.output]
+    if not cut.given():
+        return Ends(inputs, outputs)
+    cut.check((*(i.name for i in graph.input), *initializers, *(o for n in graph.node for o in n.output)))
+    outputs = list(cut.outputs or outputs)
+    begins = frozenset(cut.inputs or ())
+    needed = needed_tensors(graph.node, outputs, begins)
+    cut.check_needed(needed, [i.name for i in inputs])
+    symbols = tuple(d for i in graph.input for d in dimensions(i) if isinstance(d, str))
+    if cut.inputs is None:
+        return Ends([i for i in inputs if i.name in needed], outputs, symbols=symbols)
+    types = InferredTypes(model, _known_shapes(inputs, bind), constants)
+    arguments = [_argument(model, types, name) for name in cut.inputs]
+    return Ends(arguments, outputs, begins, symbols)
+
+
+def _argument(model: Model, types: InferredTypes, name: str) -> onnx.ValueInfoProto:
+    """Returns the name and the type of a tensor."""
+    graph = model.proto.graph
+    for tensor in graph.initializer:
+        if tensor.name == name:
+            return onnx.helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+    info = next((i for i in graph.input if i.name == name), None) or types.info(name)
+    if info is None or not info.type.tensor_type.HasField("shape"):
+        raise FileError(
+            model.file, f'the shape of "{name}" must be known, so that the network can begin there', got="none",
+            remedy="name another tensor, or export the model with the shapes of its tensors",
+        )  # fmt: skip
+    return info
+
+
+def _known_shapes(inputs: list[onnx.ValueInfoProto], bind: Mapping[str, int]) -> dict[str, Shape]:
+    """Returns the shapes of the inputs whose dimensions all have a size; an unbound first dimension is 1."""
+    found: dict[str, Shape] = {}
+    for info in inputs:
+        dims = dimensions(info)
+        sizes = [d if isinstance(d, int) else bind.get(d, 0 if axis else 1) for axis, d in enumerate(dims)]
+        if info.type.tensor_type.HasField("shape") and min(sizes, default=1) > 0:
+            found[info.name] = tuple(sizes)
+    return found
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # The ONNX frontend's entry: imports a model as a module with a `func.func @main` on static tensors.
@@ -54,13 +131,9 @@ _SAVE_AGAIN = "export the model again"
 
 
 def load_onnx(
-    source: Path | str | bytes | onnx.ModelProto,
-    *,
-    bind: Mapping[str, int] | None = None,
-    constants: Mapping[str, Array] | None = None,
-    fold_budget: int = BUDGET,
-    cut: Cut = WHOLE,
-) -> ModuleOp:
+    source: Path | str | bytes | onnx.ModelProto, *, bind: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None, fold_budget: int = BUDGET, cut: Cut = WHOLE,
+) -> ModuleOp:  # fmt: skip
     """Imports an ONNX model.
 
     Args:
@@ -109,18 +182,15 @@ class _Import:
         self.samples = bound_batch(self.arguments, inputs.bind, model.file)
         self.types = InferredTypes(model, shapes, given)
         arrays = {t.name: model.array(t) for t in self.graph.initializer if len(t.dims) <= 1}
-        self.builder = Builder(Block(arg_types=[
-            TensorType(
-                argument_type(self.graph, i.name, self.outputs, arrays, self._argument_element(i)), shapes[i.name]
-            )
-            for i in self.arguments
-        ]), model.budget)  # fmt: skip
+        elements = [
+            argument_type(self.graph, i.name, self.outputs, arrays, self._argument_element(i)) for i in self.arguments
+        ]
+        self.names = [i.name for i in self.arguments]
+        types = [TensorType(element, shapes[name]) for name, element in zip(self.names, elements, strict=True)]
+        self.builder = Builder.of(self.names, types, model.budget)
         self.walk = Walk.of(model, self.builder, self.types, local_functions(model.proto))
         self.walk.begins = end.begins
-        arguments = dict(zip((i.name for i in self.arguments), self.builder.block.args, strict=True))
-        for name, argument in arguments.items():
-            argument.name_hint = name_hint(name)
-        for name, value in inputs.values(arguments):
+        for name, value in inputs.values(dict(zip(self.names, self.builder.block.args, strict=True))):
             self.walk.define(name, value)
         for name, array in model.initializers(self.graph):
             if name not in given and name not in end.begins:
@@ -130,18 +200,11 @@ class _Import:
 
     def run(self) -> ModuleOp:
         """Imports every node that an output needs, and returns the module."""
-        inputs = [a.type for a in self.builder.block.args]
-        main = func.FuncOp(
-            "main", (inputs, []), Region(self.builder.block), arg_attrs=named(i.name for i in self.arguments)
-        )
         values = self.walk.run(self.graph.node, self.outputs)
         named_values = [each for n, v in zip(self.outputs, values, strict=True) for each in _tensors(n, v)]
         results, names = [self._output(n, v) for n, v in named_values], [n for n, _ in named_values]
         states = self._states(names, results)
-        module = self.builder.finish(main, results, names)
-        for argument, state in states.items():
-            set_state(main, argument, state)
-        return module
+        return self.builder.finish(results, names, states)
 
     def _states(self, outputs: Sequence[str], results: list[SSAValue]) -> dict[int, StateAttr]:
         """Returns the states that the file's metadata name, by argument, unless a user cut off their input or output.

@@ -10,10 +10,11 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, TopKOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node, Properties
+from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import first_ones
 from qmlir.frontends.function import Constant, Floats, Ints, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_dtype
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.types import dtype_of, is_integer
@@ -24,21 +25,15 @@ converts = Table()
 # Data movement: reshapes, transposes, concatenation, padding, and constants.
 
 
-def _reshape(node: Node, x: Value, shape: Shape) -> Value:
+def _reshape(node: ONNXNode, x: Value, shape: Shape) -> Value:
     return node.compute(ReshapeOp, [x], {"shape": shape})
 
 
 @converts("Constant")
 def constant(
-    node: Node,
-    *,
-    value: Array | None = None,
-    value_float: float | None = None,
-    value_floats: Floats | None = None,
-    value_int: int | None = None,
-    value_ints: Ints | None = None,
-    sparse_value: Array | None = None,
-) -> Value:
+    node: ONNXNode, *, value: Array | None = None, value_float: float | None = None, value_floats: Floats | None = None,
+    value_int: int | None = None, value_ints: Ints | None = None, sparse_value: Array | None = None,
+) -> Value:  # fmt: skip
     """Returns the value of the single attribute that is present."""
     attributes = (
         (value, None),
@@ -50,12 +45,12 @@ def constant(
     )
     given = [np.asarray(v, dtype) for v, dtype in attributes if v is not None]
     if len(given) != 1:
-        raise node.error("it must have exactly one value", str(len(given)))
+        raise node.error("it must have exactly one value", len(given))
     return Constant(given[0], node.outputs[0])
 
 
 @converts("Reshape", since=5)
-def reshape(node: Node, x: Value, shape: Value, *, allowzero: int = 0) -> Value:
+def reshape(node: ONNXNode, x: Value, shape: Value, *, allowzero: int = 0) -> Value:
     """Reshapes x; a size of 0 keeps the dimension unless `allowzero`, −1 takes the remaining elements."""
     return _reshape(node, x, reshaped(node.shape(x), node.ints(shape, "shape"), bool(allowzero)))
 
@@ -80,7 +75,7 @@ def reshaped(old: Shape, wanted: Ints, allowzero: bool) -> Shape:
 
 
 @converts("Flatten")
-def flatten(node: Node, x: Value, *, axis: int = 1) -> Value:
+def flatten(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     """Reshapes x to the matrix [d0 · … · d(axis−1), d(axis) · …]."""
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
@@ -88,18 +83,18 @@ def flatten(node: Node, x: Value, *, axis: int = 1) -> Value:
 
 
 @converts("Squeeze", since=13, attributes=["axes"])
-def squeeze(node: Node, x: Value, axes: Value | None = None) -> Value:
+def squeeze(node: ONNXNode, x: Value, axes: Value | None = None) -> Value:
     """Drops dimensions of size 1; all of them by default."""
     shape = node.shape(x)
     ones = [i for i, d in enumerate(shape) if d == 1]
     drop = ones if axes is None else node.axes(node.ints(axes, "axes"), len(shape))
     if any(shape[i] != 1 for i in drop):
-        raise node.error("the dimensions it drops must have size 1", str(list(shape)))
+        raise node.error("the dimensions it drops must have size 1", shape)
     return _reshape(node, x, tuple(d for i, d in enumerate(shape) if i not in drop))
 
 
 @converts("Unsqueeze", since=13, attributes=["axes"])
-def unsqueeze(node: Node, x: Value, axes: Value) -> Value:
+def unsqueeze(node: ONNXNode, x: Value, axes: Value) -> Value:
     """Inserts dimensions of size 1; `axes` are axes of the result."""
     shape, inserted = list(node.shape(x)), node.ints(axes, "axes")
     for axis in node.axes(inserted, len(shape) + len(inserted)):
@@ -108,14 +103,14 @@ def unsqueeze(node: Node, x: Value, axes: Value) -> Value:
 
 
 @converts("Transpose")
-def transpose(node: Node, x: Value, *, perm: Ints | None = None) -> Value:
+def transpose(node: ONNXNode, x: Value, *, perm: Ints | None = None) -> Value:
     """Permutes the dimensions; reverses them by default."""
     permutation = tuple(reversed(range(node.rank(x)))) if perm is None else perm
     return node.compute(TransposeOp, [x], {"permutation": permutation})
 
 
 @converts("Concat", since=4)
-def concat(node: Node, *inputs: Value, axis: int) -> Value:
+def concat(node: ONNXNode, *inputs: Value, axis: int) -> Value:
     """Joins the inputs along an axis."""
     if not inputs:
         raise node.error("it needs an input", "none")
@@ -123,18 +118,18 @@ def concat(node: Node, *inputs: Value, axis: int) -> Value:
 
 
 @converts("Expand", since=8)
-def expand(node: Node, x: Value, shape: Value) -> Value:
+def expand(node: ONNXNode, x: Value, shape: Value) -> Value:
     """Broadcasts x and a shape against each other."""
     wanted = np.broadcast_shapes(node.shape(x), node.ints(shape, "shape"))
     return node.compute(BroadcastOp, [x], {"shape": wanted})
 
 
 @converts("Tile", since=6)
-def tile(node: Node, x: Value, repeats: Value) -> Value:
+def tile(node: ONNXNode, x: Value, repeats: Value) -> Value:
     """Repeats x along each axis: [d0, d1] → [1, d0, 1, d1] → [r0, d0, r1, d1] → [r0·d0, r1·d1]."""
     shape, counts = node.shape(x), node.ints(repeats, "repeats")
     if len(counts) != len(shape) or min(counts, default=0) < 0:
-        raise node.error(f"it needs {len(shape)} repeats, none negative", str(list(counts)))
+        raise node.error(f"it needs {len(shape)} repeats, none negative", counts)
     split = node.reshaped(x, [n for size in shape for n in (1, size)])
     result = [n for size, count in zip(shape, counts, strict=True) for n in (count, size)]
     spread = node.insert(BroadcastOp, [split], {"shape": result})
@@ -142,7 +137,7 @@ def tile(node: Node, x: Value, repeats: Value) -> Value:
 
 
 @converts("DepthToSpace")
-def depth_to_space(node: Node, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
+def depth_to_space(node: ONNXNode, x: Value, *, blocksize: int, mode: str = "DCR") -> Value:
     """Moves channels to blocks of pixels: [N, b, b, C, H, W] (DCR) or [N, C, b, b, H, W] (CRD) → [N, C, H, b, W, b]."""
     n, depth, height, width = _image(node, x)
     channels = depth // blocksize**2 if blocksize > 0 else 0
@@ -158,7 +153,7 @@ def depth_to_space(node: Node, x: Value, *, blocksize: int, mode: str = "DCR") -
 
 
 @converts("SpaceToDepth")
-def space_to_depth(node: Node, x: Value, *, blocksize: int) -> Value:
+def space_to_depth(node: ONNXNode, x: Value, *, blocksize: int) -> Value:
     """Moves blocks of pixels to channels: [N, C, H, b, W, b] → [N, b, b, C, H, W]."""
     n, channels, height, width = _image(node, x)
     if blocksize < 1 or height % blocksize or width % blocksize:
@@ -169,15 +164,15 @@ def space_to_depth(node: Node, x: Value, *, blocksize: int) -> Value:
     return node.reshaped(moved, (n, channels * b * b, height // b, width // b))
 
 
-def _image(node: Node, x: Value) -> Shape:
+def _image(node: ONNXNode, x: Value) -> Shape:
     shape = node.shape(x)
     if len(shape) != 4:
-        raise node.error("its input must be [N, C, H, W]", str(list(shape)))
+        raise node.error("its input must be [N, C, H, W]", shape)
     return shape
 
 
 @converts("EyeLike", since=9)
-def eye_like(node: Node, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
+def eye_like(node: ONNXNode, x: Value, *, dtype: int | None = None, k: int = 0) -> Value:
     """Returns a matrix of x's shape with ones on diagonal k; the values of x do not matter."""
     shape = node.shape(x)
     element = dtype_of(element_of(node.builder.ssa(x))) if dtype is None else element_dtype(dtype)
@@ -187,21 +182,16 @@ def eye_like(node: Node, x: Value, *, dtype: int | None = None, k: int = 0) -> V
 
 
 @converts("Pad", since=2)
-def pad_attributes(node: Node, x: Value, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Value:
+def pad_attributes(node: ONNXNode, x: Value, *, mode: str = "constant", pads: Ints, value: float = 0.0) -> Value:
     """Pads x by amounts given by an attribute."""
     return _pad(node, x, mode, pads, value, range(node.rank(x)))
 
 
 @converts("Pad", since=11)
 def pad(
-    node: Node,
-    x: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
+    node: ONNXNode, x: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None, *,
     mode: str = "constant",
-) -> Value:
+) -> Value:  # fmt: skip
     """Pads x by amounts given by an input; since version 18, `axes` may select the padded axes."""
     rank = node.rank(x)
     value = 0.0
@@ -211,9 +201,9 @@ def pad(
     return _pad(node, x, mode, node.ints(pads, "pads"), value, over)
 
 
-def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequence[int]) -> Value:
+def _pad(node: ONNXNode, x: Value, mode: str, pads: Ints, value: float, axes: Sequence[int]) -> Value:
     if len(pads) != 2 * len(axes):
-        raise node.error(f"its pads need {2 * len(axes)} values", str(len(pads)))
+        raise node.error(f"its pads need {2 * len(axes)} values", len(pads))
     if mode != "constant" and mode not in PAD_MODES:
         raise node.error(f"its mode must be constant, {', '.join(PAD_MODES)}", mode)
     low, high = [0] * node.rank(x), [0] * node.rank(x)
@@ -222,7 +212,7 @@ def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequen
     if min(pads, default=0) < 0:  # negative pads crop x, before positive pads extend it
         sizes = [n + min(b, 0) + min(a, 0) for n, b, a in zip(node.shape(x), low, high, strict=True)]
         if min(sizes) < 0:
-            raise node.error("its negative pads must leave something", str(list(pads)))
+            raise node.error("its negative pads must leave something", pads)
         padded = max(pads) > 0
         offsets = [max(-before, 0) for before in low]
         properties = slice_properties(list(zip(offsets, sizes, [1] * len(sizes), strict=True)))
@@ -235,7 +225,7 @@ def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequen
     todo = [axis for axis in range(len(low)) if low[axis] or high[axis]]
     for axis in todo:
         if node.shape(x)[axis] == 0:
-            raise node.error(f"it pads in mode {mode} axes that are not empty", str(list(node.shape(x))))
+            raise node.error(f"it pads in mode {mode} axes that are not empty", node.shape(x))
         node.room((low[axis] + node.shape(x)[axis] + high[axis],))
         places = np.pad(np.arange(node.shape(x)[axis]), (low[axis], high[axis]), mode=PAD_MODES[mode])
         write = node.compute if axis == todo[-1] else node.insert
@@ -247,7 +237,7 @@ PAD_MODES: dict[str, Any] = {"reflect": "reflect", "edge": "edge", "wrap": "wrap
 """ONNX's modes of Pad that repeat elements, with numpy's names for them."""
 
 
-def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Value:
+def pad_constant(node: ONNXNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Value:
     """Pads x with one value, as the node's output."""
     element = element_of(node.builder.ssa(x))
     attribute: Attribute
@@ -261,13 +251,13 @@ def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], 
 
 
 @converts("CenterCropPad", since=18)
-def center_crop_pad(node: Node, x: Value, shape: Value, *, axes: Ints | None = None) -> Value:
+def center_crop_pad(node: ONNXNode, x: Value, shape: Value, *, axes: Ints | None = None) -> Value:
     """Crops x to its middle, or pads it with zeros on both sides, for each axis."""
     rank = node.rank(x)
     over = range(rank) if axes is None else [node.axis(a, rank) for a in axes]
     wanted = node.ints(shape, "shape")
     if len(wanted) != len(over):
-        raise node.error(f"its shape needs {len(over)} values", str(len(wanted)))
+        raise node.error(f"its shape needs {len(over)} values", len(wanted))
     more = [size - node.shape(x)[axis] for axis, size in zip(over, wanted, strict=True)]
     # An odd element is added or removed at the end.
     low = [m // 2 if m > 0 else -(-m // 2) for m in more]
@@ -276,7 +266,7 @@ def center_crop_pad(node: Node, x: Value, shape: Value, *, axes: Ints | None = N
 
 
 @converts("Shape")
-def shape_of_tensor(node: Node, x: Value, *, start: int = 0, end: int | None = None) -> Value:
+def shape_of_tensor(node: ONNXNode, x: Value, *, start: int = 0, end: int | None = None) -> Value:
     """Returns the dimensions of x; constants, except for a number of elements that depends on the data."""
     shape = np.array(node.shape(x), np.int64)
     known = node.builder.counted.get(x) if isinstance(x, SSAValue) else None
@@ -288,7 +278,7 @@ def shape_of_tensor(node: Node, x: Value, *, start: int = 0, end: int | None = N
 
 
 @converts("Size")
-def size_of_tensor(node: Node, x: Value) -> Value:
+def size_of_tensor(node: ONNXNode, x: Value) -> Value:
     """Returns the number of elements of x as a constant."""
     return Constant(np.array(np.prod(node.shape(x)), np.int64))
 
@@ -318,7 +308,7 @@ def whole(shape: Shape) -> list[tuple[int, int, int]]:
 
 @converts("Slice", since=10, attributes=["starts", "ends", "axes"])
 def slices(
-    node: Node, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+    node: ONNXNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value:
     """Slices x between bounds along axes, by default the first ones, in steps of 1 by default."""
     shape = node.shape(x)
@@ -334,14 +324,14 @@ def slices(
 
 
 @converts("Split", since=2)
-def split_attributes(node: Node, x: Value, *, axis: int = 0, split: Ints | None = None) -> tuple[Value, ...]:
+def split_attributes(node: ONNXNode, x: Value, *, axis: int = 0, split: Ints | None = None) -> tuple[Value, ...]:
     """Splits x along an axis into parts of given sizes; into equal parts by default."""
     return _split(node, x, axis, split, len(node.outputs), even=True)
 
 
 @converts("Split", since=13)
 def split_inputs(
-    node: Node, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
+    node: ONNXNode, x: Value, split: Value | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Value, ...]:
     """Splits x along an axis into parts whose sizes are an input; into equal parts by default.
 
@@ -351,7 +341,7 @@ def split_inputs(
     return _split(node, x, axis, sizes, num_outputs or len(node.outputs), even=num_outputs is None)
 
 
-def _split(node: Node, x: Value, axis: int, sizes: Ints | None, count: int, even: bool) -> tuple[Value, ...]:
+def _split(node: ONNXNode, x: Value, axis: int, sizes: Ints | None, count: int, even: bool) -> tuple[Value, ...]:
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     if sizes is None:
@@ -360,7 +350,7 @@ def _split(node: Node, x: Value, axis: int, sizes: Ints | None, count: int, even
         each = -(-shape[axis] // count)
         sizes = tuple(min(each, max(shape[axis] - i * each, 0)) for i in range(count))
     if sum(sizes) != shape[axis] or min(sizes, default=0) < 0:
-        raise node.error(f"its parts must add up to {shape[axis]}", str(list(sizes)))
+        raise node.error(f"its parts must add up to {shape[axis]}", sizes)
     parts: list[Value] = []
     at = 0
     for output, size in enumerate(sizes):
@@ -377,7 +367,7 @@ def _split(node: Node, x: Value, axis: int, sizes: Ints | None, count: int, even
 
 
 @converts("Gather")
-def gather(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
+def gather(node: ONNXNode, x: Value, indices: Value, *, axis: int = 0) -> Value:
     """Picks the elements of x at indices along an axis; constant indices with a fixed step make a slice."""
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
@@ -391,7 +381,7 @@ def gather(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
     return node.compute(GatherOp, [x, indices], {"axis": axis})
 
 
-def known_places(node: Node, indices: Array, size: int) -> Array:
+def known_places(node: ONNXNode, indices: Array, size: int) -> Array:
     """Returns constant indices into a dimension of the given size, with negative indices counted from zero.
 
     Raises:
@@ -415,14 +405,14 @@ def _progression(places: Array) -> tuple[int, int, int] | None:
 
 
 @converts("GatherElements", since=11)
-def gather_elements(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
+def gather_elements(node: ONNXNode, x: Value, indices: Value, *, axis: int = 0) -> Value:
     """Picks elements of x at the result's own coordinates, with `indices` in the place of those along `axis`."""
     axis = node.axis(axis, node.rank(x))
     return node.compute(GatherNDOp, [x, coordinates(node, node.shape(indices), {axis: indices})])
 
 
 @converts("GatherND", since=11)
-def gather_nd(node: Node, x: Value, indices: Value, *, batch_dims: int = 0) -> Value:
+def gather_nd(node: ONNXNode, x: Value, indices: Value, *, batch_dims: int = 0) -> Value:
     """Picks the rows of x at the coordinates in the last dimension of `indices`, within each batch."""
     listed = node.shape(indices)
     if batch_dims:
@@ -436,7 +426,7 @@ def gather_nd(node: Node, x: Value, indices: Value, *, batch_dims: int = 0) -> V
     return node.compute(GatherNDOp, [x, indices])
 
 
-def coordinates(node: Node, shape: Shape, known: Mapping[int, Value]) -> Value:
+def coordinates(node: ONNXNode, shape: Shape, known: Mapping[int, Value]) -> Value:
     """Returns the coordinates of each element of a tensor, [*shape, rank], with some coordinates replaced.
 
     `known` maps an axis to the coordinates that replace the elements' own along this axis; they have the given shape.
@@ -453,11 +443,11 @@ def coordinates(node: Node, shape: Shape, known: Mapping[int, Value]) -> Value:
     return _joined(node, [c for c in columns if node.shape(c)[-1]])
 
 
-def _dtype(node: Node, indices: Value) -> np.dtype[np.generic]:
+def _dtype(node: ONNXNode, indices: Value) -> np.dtype[np.generic]:
     return np.dtype(np.int32 if node.element(indices) == "i32" else np.int64)
 
 
-def _joined(node: Node, columns: Sequence[Value]) -> Value:
+def _joined(node: ONNXNode, columns: Sequence[Value]) -> Value:
     """Joins values along the last axis."""
     if all(isinstance(c, Constant) for c in columns):
         return Constant(np.concatenate([c.array for c in columns if isinstance(c, Constant)], -1))
@@ -466,7 +456,7 @@ def _joined(node: Node, columns: Sequence[Value]) -> Value:
     return node.insert(ConcatOp, [columns], {"axis": node.rank(columns[0]) - 1})
 
 
-def gather_known(node: Node, x: Value, places: Array, axis: int) -> Value:
+def gather_known(node: ONNXNode, x: Value, places: Array, axis: int) -> Value:
     """Picks the elements of x at constant indices along an axis, as the node's output."""
     return gather(node, x, Constant(places), axis=axis)
 
@@ -478,7 +468,7 @@ def gather_known(node: Node, x: Value, places: Array, axis: int) -> Value:
 @converts("Scatter", since=9)
 @converts("ScatterElements", since=11)
 def scatter_elements(
-    node: Node, x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
+    node: ONNXNode, x: Value, indices: Value, updates: Value, *, axis: int = 0, reduction: str = "none"
 ) -> Value:
     """Replaces or combines elements of x at the updates' own coordinates, with `indices` along one axis."""
     axis = node.axis(axis, node.rank(x))
@@ -486,12 +476,12 @@ def scatter_elements(
 
 
 @converts("ScatterND", since=11)
-def scatter_nd(node: Node, x: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
+def scatter_nd(node: ONNXNode, x: Value, indices: Value, updates: Value, *, reduction: str = "none") -> Value:
     """Replaces or combines rows of x at the given coordinates."""
     return scatter_rows(node, x, updates, indices, reduction)
 
 
-def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction: str) -> Value:
+def scatter_rows(node: ONNXNode, x: Value, updates: Value, places: Value, reduction: str) -> Value:
     """Replaces rows of x by updates, or combines them by an ONNX `reduction`."""
     if reduction == "none":
         return node.compute(ScatterNDOp, [x, updates, places])
@@ -503,13 +493,15 @@ def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction:
 
 
 @converts("TopK")
-def top_k_attribute(node: Node, x: Value, *, k: int, axis: int = -1) -> tuple[Value, ...]:
+def top_k_attribute(node: ONNXNode, x: Value, *, k: int, axis: int = -1) -> tuple[Value, ...]:
     """Returns the k greatest elements along an axis, and their indices."""
     return _top_k(node, x, k, axis, True)
 
 
 @converts("TopK", since=10)
-def top_k(node: Node, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Value, ...]:
+def top_k(
+    node: ONNXNode, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Value, ...]:
     """Returns the k greatest or least elements along an axis, always sorted, and their indices.
 
     If k is computed at run time, the results are all elements in order, of which the first k count.
@@ -523,7 +515,7 @@ def top_k(node: Node, x: Value, k: Value, *, axis: int = -1, largest: int = 1, s
     return tuple(first_ones(node, value, number, along) for value in found)
 
 
-def _top_k(node: Node, x: Value, k: int, axis: int, largest: bool) -> tuple[Value, ...]:
+def _top_k(node: ONNXNode, x: Value, k: int, axis: int, largest: bool) -> tuple[Value, ...]:
     axis = node.axis(axis, node.rank(x))
     properties = {"axis": axis, "k": k, "largest": largest}
     names = [i < len(node.outputs) and bool(node.outputs[i]) for i in range(2)]

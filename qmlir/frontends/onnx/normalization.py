@@ -18,9 +18,9 @@ from qmlir.dialects.nn.normalization import (
 )
 from qmlir.dialects.nn.reduction import GlobalAveragePoolOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Array
 
@@ -31,40 +31,27 @@ DEVIATION_EPSILON = 1e-9
 
 
 @converts("Softmax")
-def softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
+def softmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     """Softmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     count = int(np.prod(shape[first:]))
     if first < len(shape) and shape[first] == count:
         return node.compute(SoftmaxOp, [x], {"axis": first})
-    rows = node.reshaped(x, (int(np.prod(shape[:first])), count))
-    return node.reshaped(node.compute(SoftmaxOp, [rows], {"axis": 1}), shape)
+    return node.reshaped(node.compute(SoftmaxOp, [node.matrix(x, axis)], {"axis": 1}), shape)
 
 
 @converts("LogSoftmax")
-def log_softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
+def log_softmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     """LogSoftmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
-    shape = node.shape(x)
-    first = axis if axis == len(shape) else node.axis(axis, len(shape))
-    rows = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
-    return node.reshaped(node.compute(LogSoftmaxOp, [rows], {"axis": 1}), shape)
+    return node.reshaped(node.compute(LogSoftmaxOp, [node.matrix(x, axis)], {"axis": 1}), node.shape(x))
 
 
 @converts("BatchNormalization", since=7)
 def batch_normalization(
-    node: Node,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    spatial: int = 1,
-    training_mode: int = 0,
-) -> Value | tuple[Value, ...]:
+    node: ONNXNode, x: Value, scale: Value, bias: Value, mean: Value, variance: Value, *, epsilon: float = 1e-5,
+    momentum: float = 0.9, spatial: int = 1, training_mode: int = 0,
+) -> Value | tuple[Value, ...]:  # fmt: skip
     """y = scale · (x − mean) / √(variance + epsilon) + bias, computed as x · factor + offset.
 
     An input with spatial dimensions is computed channels last, as convolutions are. In training mode, mean and variance
@@ -78,7 +65,7 @@ def batch_normalization(
     return (y, *(_moved(node, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)))
 
 
-def _batch_normalized(node: Node, x: Value, parameters: Sequence[Value], epsilon: float, spatial: int) -> Value:
+def _batch_normalized(node: ONNXNode, x: Value, parameters: Sequence[Value], epsilon: float, spatial: int) -> Value:
     """Returns x, normalized by scale, bias, mean and variance of each channel."""
     rank, channels = node.rank(x), node.shape(x)[1:2]
     if any(node.shape(p) != channels for p in parameters):
@@ -97,23 +84,22 @@ def _batch_normalized(node: Node, x: Value, parameters: Sequence[Value], epsilon
     return channels_first(node, y) if rank > 2 else y
 
 
-def _moments(node: Node, x: Value) -> tuple[Value, Value]:
+def _moments(node: ONNXNode, x: Value) -> tuple[Value, Value]:
     """Returns the mean and the variance of each channel of x [N, C, …]."""
-    assert node.bodies is not None
     axes = Constant(np.array([i for i in range(node.rank(x)) if i != 1]))
-    mean = node.bodies.operator("ReduceMean", [x, axes], since=18)
-    off = node.bodies.operator("Sub", [x, mean], since=14)
-    variance = node.bodies.operator("ReduceMean", [node.insert(MulOp, [off, off]), axes], since=18, keepdims=0)
+    mean = node.operator("ReduceMean", x, axes, since=18)
+    off = node.operator("Sub", x, mean, since=14)
+    variance = node.operator("ReduceMean", node.insert(MulOp, [off, off]), axes, since=18, keepdims=0)
     return node.reshaped(mean, node.shape(x)[1:2]), variance
 
 
-def _moved(node: Node, old: Value, new: Value, momentum: float) -> Value:
+def _moved(node: ONNXNode, old: Value, new: Value, momentum: float) -> Value:
     """Returns old · momentum + new · (1 − momentum)."""
     kept, added = node.number(momentum, old), node.number(1 - momentum, old)
     return node.insert(AddOp, [node.insert(MulOp, [old, kept]), node.insert(MulOp, [new, added])])
 
 
-def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) -> tuple[Value, Value]:
+def _folded_batch_norm(node: ONNXNode, parameters: Sequence[Array], epsilon: float) -> tuple[Value, Value]:
     """Computes (factor, offset) from constant parameters, rounded once: to f64 for f64 parameters, else to f32."""
     scale, bias, mean, variance = (p.astype(np.float64) for p in parameters)
     if np.any(variance + epsilon <= 0):
@@ -124,7 +110,7 @@ def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) 
 
 
 def _computed_batch_norm(
-    node: Node, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float
+    node: ONNXNode, scale: Value, bias: Value, mean: Value, variance: Value, epsilon: float
 ) -> tuple[Value, Value]:
     """Adds the operations that compute (factor, offset) at run time, if some parameter is not constant."""
     root = node.insert(SqrtOp, [node.insert(AddOp, [variance, node.number(epsilon, variance)])])
@@ -139,15 +125,9 @@ def _computed_batch_norm(
 
 @converts("LayerNormalization", since=17)
 def layer_normalization(
-    node: Node,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
+    node: ONNXNode, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Value | tuple[Value, ...]:
+) -> Value | tuple[Value, ...]:  # fmt: skip
     """Normalizes over all dimensions from `axis` on; further outputs are the mean and 1 / standard deviation."""
     if not any(node.outputs[1:]):
         return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
@@ -157,7 +137,7 @@ def layer_normalization(
     return (y, *_statistics(node, x, axis, epsilon))
 
 
-def _statistics(node: Node, x: Value, axis: int, epsilon: float) -> tuple[Value, Value]:
+def _statistics(node: ONNXNode, x: Value, axis: int, epsilon: float) -> tuple[Value, Value]:
     """Computes the mean over all dimensions from `axis` on, and 1 / √(variance + epsilon).
 
     The variance is the mean of squared differences from the mean. ONNX's own body subtracts the squared mean from the
@@ -184,7 +164,7 @@ def _statistics(node: Node, x: Value, axis: int, epsilon: float) -> tuple[Value,
 @converts("RMSNormalization", since=23)
 @converts("SimplifiedLayerNormalization")
 def rms_normalization(
-    node: Node, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    node: ONNXNode, x: Value, scale: Value, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Value:
     """Divides by the root mean square over all dimensions from `axis` on, without subtracting the mean.
 
@@ -195,7 +175,7 @@ def rms_normalization(
 
 @converts("SkipLayerNormalization", domain="com.microsoft")
 def skip_layer_normalization(
-    node: Node, x: Value, skip: Value, scale: Value, beta: Value | None = None, bias: Value | None = None, *,
+    node: ONNXNode, x: Value, skip: Value, scale: Value, beta: Value | None = None, bias: Value | None = None, *,
     epsilon: float = 1e-12,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
     """Layer normalization of x + skip + bias over the last dimension."""
@@ -204,22 +184,16 @@ def skip_layer_normalization(
 
 @converts("SkipSimplifiedLayerNormalization", domain="com.microsoft")
 def skip_rms_normalization(
-    node: Node, x: Value, skip: Value, scale: Value, bias: Value | None = None, *, epsilon: float = 1e-12
+    node: ONNXNode, x: Value, skip: Value, scale: Value, bias: Value | None = None, *, epsilon: float = 1e-12
 ) -> Value | tuple[Value, ...]:
     """RMS normalization of x + skip + bias over the last dimension."""
     return _skipping(node, RMSNormOp, x, skip, bias, epsilon, scale, None)
 
 
 def _skipping(
-    node: Node,
-    op_type: type[LayerNormOp | RMSNormOp],
-    x: Value,
-    skip: Value,
-    bias: Value | None,
-    epsilon: float,
-    scale: Value,
-    beta: Value | None,
-) -> Value | tuple[Value, ...]:
+    node: ONNXNode, op_type: type[LayerNormOp | RMSNormOp], x: Value, skip: Value, bias: Value | None, epsilon: float,
+    scale: Value, beta: Value | None,
+) -> Value | tuple[Value, ...]:  # fmt: skip
     """Normalizes x + skip + bias; if the node has a fourth output, that is the sum itself."""
     if any(node.outputs[1:3]):
         raise UnsupportedError("its mean and its deviation are used, which qmlir does not give")
@@ -237,19 +211,14 @@ def _skipping(
 
 
 def _trailing(
-    node: Node,
-    op_type: type[LayerNormOp | RMSNormOp],
-    x: Value,
-    axis: int,
-    epsilon: float,
-    scale: Value,
+    node: ONNXNode, op_type: type[LayerNormOp | RMSNormOp], x: Value, axis: int, epsilon: float, scale: Value,
     bias: Value | None,
-) -> Value:
+) -> Value:  # fmt: skip
     properties = {"axis": node.axis(axis, node.rank(x)), "epsilon": epsilon}
     return _scaled(node, node.compute(op_type, [x], properties, part="normalized"), scale, bias)
 
 
-def _scaled(node: Node, x: Value, scale: Value, bias: Value | None) -> SSAValue:
+def _scaled(node: ONNXNode, x: Value, scale: Value, bias: Value | None) -> SSAValue:
     """Computes x · scale + bias as the node's output."""
     if bias is None:
         return node.compute(MulOp, [x, scale])
@@ -257,18 +226,18 @@ def _scaled(node: Node, x: Value, scale: Value, bias: Value | None) -> SSAValue:
 
 
 @converts("InstanceNormalization")
-def instance_normalization(node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
+def instance_normalization(node: ONNXNode, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5) -> Value:
     """Normalizes each channel of each image [N, C, …] by itself."""
     shape = node.shape(x)
     if len(shape) < 3:
-        raise node.error("its input must have at least one spatial dimension", str(list(shape)))
+        raise node.error("its input must have at least one spatial dimension", shape)
     y = _by_group(node, x, shape[1], epsilon)
     return _scaled(node, node.reshaped(y, shape), *_over_channels(node, (scale, bias), len(shape) - 2))
 
 
 @converts("GroupNormalization", since=18)
 def group_normalization_of_groups(
-    node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
+    node: ONNXNode, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int
 ) -> Value:
     """Normalizes groups of channels of each image [N, C, …]; each group has a scale and a bias."""
     y = _scaled(node, _by_group(node, x, num_groups, epsilon), *_over_channels(node, (scale, bias), 1))
@@ -277,7 +246,7 @@ def group_normalization_of_groups(
 
 @converts("GroupNormalization", since=21)
 def group_normalization(
-    node: Node, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
+    node: ONNXNode, x: Value, scale: Value, bias: Value, *, epsilon: float = 1e-5, num_groups: int, stash_type: int = 1
 ) -> Value:
     """Normalizes groups of channels of each image [N, C, …]; each channel has a scale and a bias."""
     shape = node.shape(x)
@@ -285,23 +254,23 @@ def group_normalization(
     return _scaled(node, y, *_over_channels(node, (scale, bias), len(shape) - 2))
 
 
-def _by_group(node: Node, x: Value, groups: int, epsilon: float) -> SSAValue:
+def _by_group(node: ONNXNode, x: Value, groups: int, epsilon: float) -> SSAValue:
     """Reshapes the input [N, C, …] to [N, groups, rest] and normalizes each group by itself."""
     shape = node.shape(x)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
-        raise node.error(f"its channels must fall into {groups} groups", str(list(shape)))
+        raise node.error(f"its channels must fall into {groups} groups", shape)
     rows = node.reshaped(x, (shape[0], groups, prod(shape[1:]) // groups))
     properties = {"axis": 2, "epsilon": epsilon}
     return node.compute(LayerNormOp, [rows], properties, part="normalized")
 
 
-def _over_channels(node: Node, parameters: Sequence[Value], spatial: int) -> list[Value]:
+def _over_channels(node: ONNXNode, parameters: Sequence[Value], spatial: int) -> list[Value]:
     """Reshapes parameters [C] to [C, 1, …], with `spatial` ones."""
     return [node.reshaped(p, (*node.shape(p), *(1,) * spatial)) for p in parameters]
 
 
 @converts("MeanVarianceNormalization", since=9)
-def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
+def mean_variance_normalization(node: ONNXNode, x: Value, *, axes: Ints = (0, 2, 3)) -> Value:
     """Layer normalization over any dimensions, without a scale or a bias.
 
     ONNX's own body subtracts the squared mean from the mean square. Integers cannot hold this difference where the
@@ -321,11 +290,11 @@ def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3))
 
 @converts("LRN")
 def local_response_normalization(
-    node: Node, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
+    node: ONNXNode, x: Value, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0, size: int
 ) -> Value:
     """y = x / (bias + alpha / size · Σ x²)^beta, with the sum over `size` neighbouring channels."""
     if node.rank(x) < 2:
-        raise node.error("its input must have channels", str(list(node.shape(x))))
+        raise node.error("its input must have channels", node.shape(x))
     properties = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
     y = node.compute(LocalResponseNormalizationOp, [channels_last(node, x)], properties)
     return channels_first(node, y)

@@ -1,28 +1,23 @@
 """Operators that are not imported, and attributes of nodes as arguments and as MLIR attributes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import onnx
 from onnx import shape_inference
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
     NoneType,
     StringAttr,
     TensorType,
     UnrankedTensorType,
     f32,
-    i64,
 )
 from xdsl.ir import Attribute
 
-from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Floats, Ints, Value
+from qmlir.frontends.function import Floats, Ints
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.types import element_type
+from qmlir.frontends.opaque import attribute_ir
 from qmlir.ir.interfaces import Array, Shape
 from qmlir.ir.weights import WeightsAttr
 
@@ -65,17 +60,13 @@ def attribute_value(attribute: onnx.AttributeProto, model: Model) -> AttributeVa
             return attribute
 
 
-def attribute_ir(value: AttributeValue) -> Attribute:
-    """Returns the value of an attribute as an MLIR attribute; a string describes a value that the IR cannot hold."""
+def attributes_ir(attributes: Mapping[str, AttributeValue]) -> dict[str, Attribute]:
+    """Returns a node's attributes as MLIR attributes; a string describes a value that the IR cannot hold."""
+    return {name: attribute_ir(value, real=f32, other=_other) for name, value in attributes.items()}
+
+
+def _other(value: Array | onnx.GraphProto | onnx.AttributeProto) -> Attribute:
     match value:
-        case int():
-            return IntegerAttr(value, i64)
-        case float():
-            return FloatAttr(value, f32)
-        case str():
-            return StringAttr(value)
-        case tuple():
-            return ArrayAttr(attribute_ir(v) for v in value)
         case onnx.GraphProto():
             return StringAttr("a graph")
         case onnx.AttributeProto():
@@ -97,6 +88,10 @@ _SMALL = 1024
 """The most elements of a constant that shape inference gets by value, since it may be a shape."""
 
 
+NO_TYPE = UnrankedTensorType(NoneType())
+"""The type of a tensor of which nothing is known."""
+
+
 class InferredTypes:
     """The types of a model's tensors, as ONNX's shape inference finds them; the inference runs at first use."""
 
@@ -111,7 +106,7 @@ class InferredTypes:
         """Returns the type of a tensor by its name; unranked if the shape is unknown."""
         info = self.info(tensor)
         if info is None or not info.type.HasField("tensor_type"):
-            return UnrankedTensorType(NoneType())
+            return NO_TYPE
         kind = info.type.tensor_type
         element = element_type(kind.elem_type)
         sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim]
@@ -160,30 +155,3 @@ class InferredTypes:
             else:
                 graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
         return skeleton
-
-
-def import_opaque(
-    node: Node,
-    version: int,
-    inputs: Sequence[Value | None],
-    input_names: Sequence[str],
-    attributes: Mapping[str, AttributeValue],
-    types: InferredTypes,
-    reason: str,
-) -> list[Value]:
-    """Adds an opaque operation that records everything the node says, and returns its results.
-
-    The operation's `source` holds the operator set's `version`, the node's `attributes` and the names of its `inputs`;
-    an empty name stands for an input that is left out. A constant of a type that the IR lacks is only named there.
-    """
-    return node.add_opaque(
-        node.kind if "." in node.kind else f"onnx.{node.kind}",
-        inputs,
-        [types.of(o) if o else UnrankedTensorType(NoneType()) for o in node.outputs],
-        reason,
-        {
-            "version": IntegerAttr(version, i64),
-            "attributes": DictionaryAttr({name: attribute_ir(value) for name, value in attributes.items()}),
-            "inputs": ArrayAttr(StringAttr(n) for n in input_names),
-        },
-    )

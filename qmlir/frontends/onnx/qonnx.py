@@ -17,9 +17,9 @@ from qmlir.dialects.nn.elementwise import AddOp, DivOp, LessEqualOp, MulOp, SubO
 from qmlir.dialects.nn.functions import CeilOp, FloorOp, RoundOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.quantization import dequantized, requantized
 from qmlir.ir.interfaces import Array, Shape
 
@@ -44,7 +44,7 @@ ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
 
 
 def quant(
-    node: Node, x: Value, scale: Value, zero_point: Value, bit_width: Value, *,
+    node: ONNXNode, x: Value, scale: Value, zero_point: Value, bit_width: Value, *,
     narrow: int = 0, rounding_mode: str = "ROUND", signed: int = 1,
 ) -> Value:  # fmt: skip
     """Quantizes x to integers of a given bit width, and dequantizes them."""
@@ -67,7 +67,7 @@ def _rounding(mode: str) -> Callable[[Array], Array]:
     return ROUNDINGS[mode.upper()]
 
 
-def bipolar_quant(node: Node, x: Value, scale: Value) -> Value:
+def bipolar_quant(node: ONNXNode, x: Value, scale: Value) -> Value:
     """Returns scale where x ≥ 0, else −scale: the integers 1 and −1 of a type of 2 bits."""
     storage = IntegerType(2)
     type = _type(node, node.shape(x), scale, Constant(np.zeros((), np.float32)), storage, True)
@@ -79,7 +79,7 @@ def bipolar_quant(node: Node, x: Value, scale: Value) -> Value:
     return dequantized(node, requantized(node, y, type), type)
 
 
-def trunc(node: Node, x: Value, scale: Value, zero_point: Value, bit_width: Value, *outputs: Value,
+def trunc(node: ONNXNode, x: Value, scale: Value, zero_point: Value, bit_width: Value, *outputs: Value,
           narrow: int = 0, rounding_mode: str = "FLOOR", signed: int = 1) -> Value:  # fmt: skip
     """Rounds the integers x / scale + zero_point by a power of two.
 
@@ -136,7 +136,7 @@ for _domain in DOMAINS:
     converts("Trunc", domain=_domain)(trunc)
 
 
-def _storage(node: Node, bit_width: Value, signed: bool) -> IntegerType:
+def _storage(node: ONNXNode, bit_width: Value, signed: bool) -> IntegerType:
     """Returns the storage type of a constant bit width, which must be whole."""
     bits = float(node.array(bit_width, "bit width").reshape(-1)[0])
     if not 2 <= bits <= MOST_BITS or bits != int(bits):
@@ -144,7 +144,9 @@ def _storage(node: Node, bit_width: Value, signed: bool) -> IntegerType:
     return IntegerType(int(bits), Signedness.SIGNLESS if signed else Signedness.UNSIGNED)
 
 
-def _type(node: Node, shape: Shape, scale: Value, zero_point: Value, storage: IntegerType, narrow: bool) -> UniformType:
+def _type(
+    node: ONNXNode, shape: Shape, scale: Value, zero_point: Value, storage: IntegerType, narrow: bool
+) -> UniformType:
     """Returns the quantized type of a tensor of the given shape, whose range has one integer less if it is narrow."""
     bits, signed = storage.width.data, storage.signedness.data != Signedness.UNSIGNED
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)

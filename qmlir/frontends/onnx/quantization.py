@@ -1,11 +1,10 @@
 """QuantizeLinear, DequantizeLinear and their kin."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, TensorType, bf16, f16, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -13,17 +12,11 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCa
 from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.onnx.blocks import dequantized_blocks, spread
-from qmlir.frontends.onnx.converters import Table
-from qmlir.frontends.onnx.small_floats import (
-    dequantized_float,
-    holds_small_floats,
-    quantized_float,
-    stored_float,
-)
-from qmlir.frontends.onnx.types import element_dtype, element_name
+from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.frontends.onnx.types import MICROSOFT, element_code, element_dtype, element_name, element_type, integers_of
 from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.types import element_type_of, is_integer
@@ -31,6 +24,57 @@ from qmlir.numerics import fixed_point
 from qmlir.numerics.halves import HALF_FORMATS
 
 converts = Table()
+
+# ---------------------------------------------------------------------------------------------------------------
+# QuantizeLinear and DequantizeLinear whose stored type is a float of 8 or 4 bits: computed in float32 between casts.
+#
+# These types are storage: a value is divided by its scale and rounded to the nearest float of 8 or 4 bits.
+
+
+def is_small_float(element: Attribute) -> bool:
+    """Whether an element type is a float of 8 bits or fewer."""
+    return isinstance(element, AnyFloat) and element.bitwidth <= 8
+
+
+def holds_small_floats(x: Value) -> bool:
+    """Whether a tensor's elements are floats of 8 bits or fewer."""
+    return is_small_float(element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x))
+
+
+def stored_float(zero_point: Value | None, output_dtype: int) -> Attribute | None:
+    """The float type to which a QuantizeLinear rounds: that of its zero point or attribute; None for integers.
+
+    Raises:
+        UnsupportedError: The zero point is not 0.
+    """
+    if zero_point is None:
+        element = element_type(output_dtype) if output_dtype else None
+        return element if element is not None and is_small_float(element) else None
+    if not holds_small_floats(zero_point):
+        return None
+    if not isinstance(zero_point, Constant) or zero_point.array.astype(np.float32).any():
+        raise UnsupportedError("it rounds to floats, and its zero point is not 0")
+    return element_type_of(zero_point.array.dtype)
+
+
+def quantized_float(node: ONNXNode, x: Value, scale: Value, element: Attribute, saturate: int) -> Value:
+    """Returns x / scale, divided in f32 and rounded to a small float; the scale broadcasts against x."""
+    steps = node.newest("Div", node.widened(x), node.widened(scale))
+    return node.newest("Cast", steps, to=element_code(element), saturate=saturate)
+
+
+def dequantized_float(node: ONNXNode, x: Value, scale: Value, zero_point: Value | None) -> Value:
+    """Returns (x − zero_point) · scale, computed in f32, in the type of the scale, which broadcasts against x."""
+    half, number = node.half_of(scale), _f32(node, x)
+    if zero_point is not None:
+        number = node.newest("Sub", number, _f32(node, zero_point))
+    y = node.newest("Mul", number, node.widened(scale))
+    return y if half is None else node.newest("Cast", y, to=element_code(half))
+
+
+def _f32(node: ONNXNode, x: Value) -> Value:
+    return Constant(x.array.astype(np.float32), x.name) if isinstance(x, Constant) else node.converted(x, f32)
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # QuantizeLinear and DequantizeLinear, and the quantized types of ONNX's integer tensors.
@@ -41,8 +85,6 @@ converts = Table()
 # takes the tensor as it is. A reader that names other parameters reads the same bits under another quantized type. A
 # reader of the integers themselves, such as a Cast, gets plain integers (`plain`).
 
-
-MICROSOFT = "com.microsoft"
 
 MOVING = frozenset({
     "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
@@ -62,7 +104,7 @@ HALF_CODES: Mapping[int, Attribute] = {onnx.TensorProto.FLOAT16: f16, onnx.Tenso
 # Parameters
 
 
-def storage_of(node: Node, x: Value) -> IntegerType:
+def storage_of(node: ONNXNode, x: Value) -> IntegerType:
     """Returns the storage type of an integer tensor.
 
     Raises:
@@ -77,7 +119,7 @@ def storage_of(node: Node, x: Value) -> IntegerType:
 
 
 def parameters(
-    node: Node, storage: IntegerType, scale: Value, zero_point: Value | None, shape: Shape, axis: int
+    node: ONNXNode, storage: IntegerType, scale: Value, zero_point: Value | None, shape: Shape, axis: int
 ) -> UniformType:
     """Returns the quantized type that constant scales and zero points describe, for a tensor of the given shape.
 
@@ -95,7 +137,7 @@ def parameters(
     if scales.dtype != np.float32:
         raise UnsupportedError(f"its scale is {scales.dtype}, and qmlir's are float32")
     if points.size != scales.size:
-        raise node.error(f"it must have as many zero points as scales, {scales.size}", str(points.size))
+        raise node.error(f"it must have as many zero points as scales, {scales.size}", points.size)
     try:
         if scales.size == 1:
             return UniformType.per_tensor(storage, float(scales.reshape(())), int(points.reshape(())))
@@ -103,24 +145,17 @@ def parameters(
             raise UnsupportedError("it has a scale for each block")
         over = node.axis(axis, len(shape))
         if scales.size != shape[over]:
-            raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", str(scales.size))
+            raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", scales.size)
         return UniformType.per_axis(storage, over, [float(s) for s in scales], [int(p) for p in points])
     except VerifyException as error:
         raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
-
-
-def integers_of(array: Array) -> Array:
-    """Converts an array of integers to an integer type of numpy itself, such as int4 to int8."""
-    if array.dtype.kind in "iu":
-        return array
-    return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Values
 
 
-def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
+def quantized(node: ONNXNode, x: Value, type: UniformType) -> SSAValue:
     """Returns an integer tensor under a quantized type, with the same stored integers."""
     if isinstance(x, Constant):
         value = node.builder.ssa(Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name))
@@ -144,14 +179,14 @@ def _is_narrower(type: UniformType, other: UniformType) -> bool:
     return low <= type.storage_min and type.storage_max <= high and type.within(low, high) == other
 
 
-def dequantized(node: Node, x: Value, type: UniformType) -> Value:
+def dequantized(node: ONNXNode, x: Value, type: UniformType) -> Value:
     """Dequantizes an integer tensor, read as the given quantized type."""
     if isinstance(x, Constant):
         return Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name)
     return node.cast(DequantizeCastOp, quantized(node, x, type), type.expressed)
 
 
-def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
+def requantized(node: ONNXNode, y: Value, type: UniformType) -> SSAValue:
     """Quantizes floats to the given type, dividing in float32 as ONNX defines, whatever runtime's numerics apply."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
@@ -159,7 +194,7 @@ def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
     return result
 
 
-def plain(node: Node, x: SSAValue) -> SSAValue:
+def plain(node: ONNXNode, x: SSAValue) -> SSAValue:
     """Returns the stored integers of a quantized tensor as a plain integer tensor."""
     element = element_of(x)
     assert isinstance(element, UniformType)
@@ -173,7 +208,7 @@ def plain(node: Node, x: SSAValue) -> SSAValue:
 # Between quantized tensors and other operators
 
 
-def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[Value | None]:
+def prepared(node: ONNXNode, operator: str, inputs: Sequence[Value | None]) -> list[Value | None]:
     """Prepares inputs for an operator that ignores quantized types: kept if it only moves elements, else plain."""
     types = [_type_of(x) for x in inputs]
     first = next((t for t in types if t is not None), None)
@@ -190,7 +225,7 @@ def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[
     ]
 
 
-def _narrowed(node: Node, inputs: Sequence[Value | None]) -> Value | None:
+def _narrowed(node: ONNXNode, inputs: Sequence[Value | None]) -> Value | None:
     """Quantizes to the constant bounds of a Clip on integers, as PyTorch exports 7 bits; None for other inputs."""
     x, *bounds = inputs
     type = _type_of(x)
@@ -245,28 +280,22 @@ def argument_type(
 # Import as float operators
 
 
-def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-    """Imports ONNX's float operator of that name on these inputs, by its newest converter."""
-    assert node.bodies is not None
-    return node.bodies.converted(operator, inputs, **attributes)
-
-
 def _quantized_at_run_time(
-    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int, output_dtype: int
+    node: ONNXNode, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int, output_dtype: int
 ) -> Value:
     """Computes clamp(round(x / scale) + zero_point) in float32, for parameters of run time or of blocks."""
     storage = _output_storage(None, output_dtype) if zero_point is None else storage_of(node, zero_point)
     low, high = (Constant(np.array(bound, np.float32)) for bound in default_range(storage))
     shape = node.shape(x)
-    steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, shape, axis, block_size)])])
+    steps = node.newest("Round", node.newest("Div", x, _along(node, scale, shape, axis, block_size)))
     if zero_point is not None:
         point = node.converted(_along(node, zero_point, shape, axis, block_size), f32)
-        steps = as_floats(node, "Add", [steps, point])
-    return node.converted(as_floats(node, "Clip", [steps, low, high]), storage)
+        steps = node.newest("Add", steps, point)
+    return node.converted(node.newest("Clip", steps, low, high), storage)
 
 
 def _dequantized_at_run_time(
-    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
+    node: ONNXNode, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
 ) -> Value:
     """Computes (x − zero_point) · scale in float32, for parameters of run time or of blocks; x has at most 16 bits."""
     if storage_of(node, x).width.data > 16:
@@ -276,11 +305,11 @@ def _dequantized_at_run_time(
     number: Value = node.converted(plain_x, f32)
     if zero_point is not None:
         point = node.converted(_along(node, zero_point, node.shape(x), axis, block_size), f32)
-        number = as_floats(node, "Sub", [number, point])
-    return as_floats(node, "Mul", [number, _along(node, scale, node.shape(x), axis, block_size)])
+        number = node.newest("Sub", number, point)
+    return node.newest("Mul", number, _along(node, scale, node.shape(x), axis, block_size))
 
 
-def _along(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
+def _along(node: ONNXNode, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
     """Reshapes scales or zero points so that they broadcast against a tensor of the given shape."""
     own = node.shape(x)
     if block_size:
@@ -288,7 +317,7 @@ def _along(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Va
     if int(np.prod(own)) == 1:
         return node.reshaped(x, ())
     if len(own) != 1:
-        raise node.error("its parameters must be one, or one for each index of an axis", str(list(own)))
+        raise node.error("its parameters must be one, or one for each index of an axis", own)
     over = node.axis(axis, len(shape))
     return node.reshaped(x, [own[0] if i == over else 1 for i in range(len(shape))])
 
@@ -300,17 +329,9 @@ def _along(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Va
 @converts("QuantizeLinear", since=10)
 @converts("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(
-    node: Node,
-    x: Value,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-    precision: int = 0,
-    saturate: int = 1,
-) -> Value:
+    node: ONNXNode, x: Value, y_scale: Value, y_zero_point: Value | None = None, *, axis: int = 1, block_size: int = 0,
+    output_dtype: int = 0, precision: int = 0, saturate: int = 1,
+) -> Value:  # fmt: skip
     """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even; float16 is divided in float32, too."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it divides in {element_name(precision)}, and qmlir in float32")
@@ -353,15 +374,9 @@ def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerTy
 @converts("DequantizeLinear", since=10)
 @converts("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(
-    node: Node,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
+    node: ONNXNode, x: Value, x_scale: Value, x_zero_point: Value | None = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0,
-) -> Value:
+) -> Value:  # fmt: skip
     """y = (x − x_zero_point) · x_scale, computed in float32, and rounded once if the result is float16 or bfloat16."""
     if holds_small_floats(x):
         shape = node.shape(x)
@@ -375,7 +390,9 @@ def dequantize_linear(
     return real if half is None or isinstance(x, Constant) else node.converted(real, half)
 
 
-def _dequantized(node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int) -> Value:
+def _dequantized(
+    node: ONNXNode, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int
+) -> Value:
     """Dequantizes integers to float32."""
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
         return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis, block_size)

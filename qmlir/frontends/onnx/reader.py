@@ -13,13 +13,14 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.frontends.onnx.dimensions import without_negative_sizes
+from qmlir.frontends.foreign import read_bytes
+from qmlir.frontends.onnx.arguments import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.types import bits_dtype
-from qmlir.running.files import OutsideError, inside, note_file, settle
+from qmlir.running.files import OutsideError, inside, note_file
 
 # ---------------------------------------------------------------------------------------------------------------
 # Converts models of operator sets before 7 to operator set 7, by ONNX's own converter and a correction.
@@ -209,25 +210,13 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
     if isinstance(source, str | Path):
         path = Path(source)
         file, folder = str(source), path.parent
-        source = _read_bytes(path)
+        source = read_bytes(path, "an ONNX file")
     proto = without_negative_sizes(source if isinstance(source, onnx.ModelProto) else _decode(source, file))
     opsets = _opsets(proto, file)
     if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
         proto = converted(proto, opsets[""], file)
         opsets = _opsets(proto, file)
     return Model(ordered(proto), file, folder, opsets, budget or Budget())
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        settle(path)
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise FileError(path, "there is no such file", remedy="check the path") from None
-    except IsADirectoryError:
-        raise FileError(path, "must be an ONNX file", got="a folder", remedy="name the .onnx file in it") from None
-    except OSError as error:
-        raise FileError(path, "must be readable", got=error.strerror or "an error", remedy="check the path") from None
 
 
 def _decode(data: bytes, file: str) -> onnx.ModelProto:

@@ -12,6 +12,7 @@ reverse direction it starts at its length.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from xdsl.dialects.builtin import i32
@@ -21,10 +22,10 @@ from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import LessOp, WhereOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.converters import AttributeGroup, Strings, Table
 from qmlir.frontends.function import Constant, Floats, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.windows import sliced
 
 converts = Table()
@@ -34,98 +35,80 @@ MOST_STEPS = 1024
 
 DIRECTIONS = {"forward": ("forward",), "reverse": ("reverse",), "bidirectional": ("forward", "reverse")}
 
-Strings = tuple[str, ...]
 
+@dataclass(frozen=True)
+class Recurrence(AttributeGroup):
+    """The attributes of every recurrent operator; activation functions take the alphas and betas in order."""
 
-@converts("RNN")
-def rnn(
-    node: Node, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
-    initial_h: Value | None = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
-    direction: str = "forward", hidden_size: int | None = None, layout: int = 0,
-) -> tuple[Value, ...]:  # fmt: skip
-    """An RNN: one state, one activation function."""
-    functions = _Functions(activations, activation_alpha, activation_beta)
-    layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), direction, hidden_size, bool(layout))
-    return layer.unrolled(
-        [RNNCell(*layer.weights(RNNCell, d), functions.of(node, RNNCell, d), clip) for d in layer.each()]
-    )
+    activation_alpha: Floats = ()
+    activation_beta: Floats = ()
+    activations: Strings = ()
+    clip: float | None = None
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward"
+    hidden_size: int | None = None
+    layout: bool = False
 
-
-@converts("GRU")
-def gru(
-    node: Node, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
-    initial_h: Value | None = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
-    direction: str = "forward", hidden_size: int | None = None, layout: int = 0, linear_before_reset: int = 0,
-) -> tuple[Value, ...]:  # fmt: skip
-    """A GRU: one state, gates z, r and h."""
-    functions = _Functions(activations, activation_alpha, activation_beta)
-    layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), direction, hidden_size, bool(layout))
-    return layer.unrolled([
-        GRUCell(*layer.weights(GRUCell, d), functions.of(node, GRUCell, d), clip, bool(linear_before_reset))
-        for d in layer.each()
-    ])  # fmt: skip
-
-
-@converts("LSTM")
-def lstm(
-    node: Node, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
-    initial_h: Value | None = None, initial_c: Value | None = None, p: Value | None = None, *,
-    activation_alpha: Floats = (), activation_beta: Floats = (), activations: Strings = (), clip: float | None = None,
-    direction: str = "forward", hidden_size: int | None = None, input_forget: int = 0, layout: int = 0,
-) -> tuple[Value, ...]:  # fmt: skip
-    """An LSTM: two states, gates i, o, f and c; P [D, 3·H] are the peepholes."""
-    functions = _Functions(activations, activation_alpha, activation_beta)
-    layer = _Layer(node, x, (w, r, b), lengths, (initial_h, initial_c), direction, hidden_size, bool(layout))
-    return layer.unrolled([
-        LSTMCell(
-            *layer.weights(LSTMCell, d), functions.of(node, LSTMCell, d), clip,
-            [] if p is None else layer.split(p, d, (1, 1, 1)), bool(input_forget),
-        )
-        for d in layer.each()
-    ])  # fmt: skip
-
-
-@dataclass
-class _Functions:
-    """The activation functions of a node; functions with parameters take the alphas and betas in order."""
-
-    names: Strings
-    alphas: Floats
-    betas: Floats
-
-    def of(self, node: Node, cell: type[Cell], direction: int) -> list[Function]:
+    def functions(self, node: ONNXNode, cell: type[Cell], direction: int) -> list[Function]:
         """Returns the activation functions of a cell in one direction.
 
         Raises:
             NodeError: The node names too few functions, or a function that ONNX does not have.
         """
         count = len(cell.FUNCTIONS)
-        alphas, betas = iter(self.alphas), iter(self.betas)
+        alphas, betas = iter(self.activation_alpha), iter(self.activation_beta)
         made: list[Function] = []
-        for name in self.names or cell.FUNCTIONS * (direction + 1):
+        for name in self.activations or cell.FUNCTIONS * (direction + 1):
             if name.lower() not in FUNCTIONS:
                 raise node.error("its activation functions must be ONNX's", name)
             make, alpha, beta = FUNCTIONS[name.lower()]
             made.append(make(*(next(alphas, a) for a in alpha), *(next(betas, b) for b in beta)))
         if len(made) < count * (direction + 1):
-            raise node.error(f"it needs {count} activation functions for each direction", str(list(self.names)))
+            raise node.error(f"it needs {count} activation functions for each direction", self.activations)
         return made[count * direction : count * (direction + 1)]
+
+
+@converts("RNN")
+def rnn(
+    node: ONNXNode, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
+    initial_h: Value | None = None, *, own: Recurrence,
+) -> tuple[Value, ...]:  # fmt: skip
+    """An RNN: one state, one activation function."""
+    layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), own)
+    return layer.unrolled([RNNCell(*layer.parts(RNNCell, d)) for d in layer.each()])
+
+
+@converts("GRU")
+def gru(
+    node: ONNXNode, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
+    initial_h: Value | None = None, *, own: Recurrence, linear_before_reset: bool = False,
+) -> tuple[Value, ...]:  # fmt: skip
+    """A GRU: one state, gates z, r and h."""
+    layer = _Layer(node, x, (w, r, b), lengths, (initial_h,), own)
+    return layer.unrolled([GRUCell(*layer.parts(GRUCell, d), linear_before_reset) for d in layer.each()])
+
+
+@converts("LSTM")
+def lstm(
+    node: ONNXNode, x: Value, w: Value, r: Value, b: Value | None = None, lengths: Value | None = None,
+    initial_h: Value | None = None, initial_c: Value | None = None, p: Value | None = None, *, own: Recurrence,
+    input_forget: bool = False,
+) -> tuple[Value, ...]:  # fmt: skip
+    """An LSTM: two states, gates i, o, f and c; P [D, 3·H] are the peepholes."""
+    layer = _Layer(node, x, (w, r, b), lengths, (initial_h, initial_c), own)
+    seen = [[] if p is None else layer.split(p, d, (1, 1, 1)) for d in layer.each()]
+    return layer.unrolled([LSTMCell(*layer.parts(LSTMCell, d), seen[d], input_forget) for d in layer.each()])
 
 
 @dataclass
 class _Layer:
     """The tensors of a recurrent node, and their unrolling in each direction."""
 
-    node: Node
+    node: ONNXNode
     x: Value
     given: tuple[Value, Value, Value | None]
     lengths: Value | None
     initial: Sequence[Value | None]
-    direction: str
-    hidden_size: int | None
-    batch_first: bool
+    own: Recurrence
 
     def __post_init__(self) -> None:
         node = self.node
@@ -135,16 +118,14 @@ class _Layer:
         self.initial = [None if s is None else node.widened(s) for s in self.initial]
         w, r, b = self.given
         w, r, b = self.given = node.widened(w), node.widened(r), None if b is None else node.widened(b)
-        if self.direction not in DIRECTIONS:
-            raise node.error(f"its direction must be {', '.join(DIRECTIONS)}", self.direction)
         if any(node.rank(v) != 3 for v in (self.x, w, r)):
-            raise node.error("its input and weights must have rank 3", str([node.rank(v) for v in (self.x, w, r)]))
-        if self.batch_first:
+            raise node.error("its input and weights must have rank 3", [node.rank(v) for v in (self.x, w, r)])
+        if self.own.layout:
             self.x = node.permuted(self.x, (1, 0, 2))
             self.initial = [None if s is None else node.permuted(s, (1, 0, 2)) for s in self.initial]
         self.hidden = node.shape(r)[2]
-        if self.hidden_size not in (None, self.hidden):
-            raise node.error(f"its hidden_size must be that of its weights, {self.hidden}", str(self.hidden_size))
+        if self.own.hidden_size not in (None, self.hidden):
+            raise node.error(f"its hidden_size must be that of its weights, {self.hidden}", str(self.own.hidden_size))
         self.steps, self.batch, width = node.shape(self.x)
         count, rows = len(self.each()), node.shape(w)[1]
         for what, value, wanted in (
@@ -155,7 +136,7 @@ class _Layer:
             *(("initial state", s, (count, self.batch, self.hidden)) for s in self.initial),
         ):
             if value is not None and node.shape(value) != wanted:
-                raise node.error(f"its {what} must be of shape {list(wanted)}", str(list(node.shape(value))))
+                raise node.error(f"its {what} must be of shape {list(wanted)}", node.shape(value))
         if not self.steps or self.steps * count > MOST_STEPS:
             raise UnsupportedError(
                 f"it would be unrolled into {self.steps * count} steps, and qmlir unrolls 1 to {MOST_STEPS}"
@@ -163,21 +144,21 @@ class _Layer:
 
     def each(self) -> range:
         """Returns the indices of the node's directions in the weights' first dimension."""
-        return range(len(DIRECTIONS[self.direction]))
+        return range(len(DIRECTIONS[self.own.direction]))
 
-    def weights(self, cell: type[Cell], direction: int) -> tuple[int, Weights, list[Weights]]:
-        """Returns a direction's H, (W, Wb), and (R, Rb) for each part in `cell.PARTS`."""
+    def parts(
+        self, cell: type[Cell], direction: int
+    ) -> tuple[int, Weights, list[Weights], list[Function], float | None]:
+        """Returns a direction's H, (W, Wb), (R, Rb) for each part in `cell.PARTS`, its functions and its limit."""
         (w, r, b), gates = self.given, sum(cell.PARTS)
         if self.node.shape(w)[1] != gates * self.hidden:
-            raise self.node.error(
-                f"its weights must have {gates} gates of {self.hidden}", str(list(self.node.shape(w)))
-            )
+            raise self.node.error(f"its weights must have {gates} gates of {self.hidden}", self.node.shape(w))
         (inputs,) = self.split(w, direction, (gates,))
         recurrent = self.split(r, direction, cell.PARTS)
-        if b is None:
-            return self.hidden, (inputs, None), [(part, None) for part in recurrent]
-        bias, *biases = self.split(b, direction, (gates, *cell.PARTS))
-        return self.hidden, (inputs, bias), list(zip(recurrent, biases, strict=True))
+        count = 1 + len(cell.PARTS)
+        bias, *biases = [None] * count if b is None else self.split(b, direction, (gates, *cell.PARTS))
+        functions = self.own.functions(self.node, cell, direction)
+        return self.hidden, (inputs, bias), list(zip(recurrent, biases, strict=True)), functions, self.own.clip
 
     def split(self, value: Value, direction: int, gates: Sequence[int]) -> list[Value]:
         """Splits a direction's gates, in a tensor [D, G·H, …], into parts with the given numbers of gates."""
@@ -200,7 +181,7 @@ class _Layer:
         steps: list[Value] = [way[0][t] for t in range(self.steps) for way in ways]
         axis = {"axis": 0}
         y = node.reshaped(node.compute(ConcatOp, [steps], axis), (self.steps, count, self.batch, self.hidden))
-        results = [node.permuted(y, (2, 0, 1, 3)) if self.batch_first else y]
+        results = [node.permuted(y, (2, 0, 1, 3)) if self.own.layout else y]
         for index in range(len(self.initial)):
             if index + 1 >= len(node.outputs) or not node.outputs[index + 1]:
                 results.append(y)  # a placeholder, since the output is not used
@@ -208,12 +189,12 @@ class _Layer:
             last: list[Value] = [way[1][index] for way in ways]
             joined = last[0] if count == 1 else node.compute(ConcatOp, [last], axis, output=index + 1)
             state = node.reshaped(joined, (count, self.batch, self.hidden))
-            results.append(node.permuted(state, (1, 0, 2)) if self.batch_first else state)
+            results.append(node.permuted(state, (1, 0, 2)) if self.own.layout else state)
         return tuple(results if self.half is None else (node.converted(r, self.half) for r in results))
 
     def _walk(self, cell: Cell, direction: int) -> tuple[dict[int, SSAValue], list[Value]]:
         """Unrolls one direction; returns the output of each step by its time, and the last state."""
-        node, name = self.node, DIRECTIONS[self.direction][direction]
+        node, name = self.node, DIRECTIONS[self.own.direction][direction]
         place = Place(node, name)
         state: list[Value] = [self._first(s, direction) for s in self.initial]
         rows = node.reshaped(self.x, (self.steps * self.batch, node.shape(self.x)[2]))

@@ -23,11 +23,12 @@ from qmlir.dialects.nn.reduction import (
 )
 from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, REDUCTIONS
-from qmlir.frontends.builder import Node, Properties
+from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value, filled
-from qmlir.frontends.onnx.contraction import geometry
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import channels_first, channels_last
+from qmlir.frontends.onnx.windows import Window
 from qmlir.frontends.windows import Geometry, convolved, cropped, padded
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
@@ -41,7 +42,7 @@ converts = Table()
 # becomes a global average pool, which has an integer form; the reduced axes become the image's spatial dimensions.
 
 
-Reducer = Callable[[Node, Value, list[int]], Value]
+Reducer = Callable[[ONNXNode, Value, list[int]], Value]
 """A reduction: (node, x, ascending axes) → the result, with the axes kept as dimensions of size 1."""
 
 
@@ -49,33 +50,35 @@ def _over(op: type[ReductionOp]) -> Reducer:
     return lambda node, x, axes: node.compute(op, [x], {"axes": axes})
 
 
-def _step(node: Node, op: type[nn.AbsOp | nn.ReduceSumOp], x: Value, part: str, axes: list[int] | None = None) -> Value:
+def _step(
+    node: ONNXNode, op: type[nn.AbsOp | nn.ReduceSumOp], x: Value, part: str, axes: list[int] | None = None
+) -> Value:
     """Adds an operation that computes an intermediate tensor of the result, called `part`."""
     return node.compute(op, [x], {"axes": axes}, part=part)
 
 
-def _l1(node: Node, x: Value, axes: list[int]) -> Value:
+def _l1(node: ONNXNode, x: Value, axes: list[int]) -> Value:
     return _over(nn.ReduceSumOp)(node, _step(node, nn.AbsOp, x, "magnitude"), axes)
 
 
-def _sum_of_squares(node: Node, x: Value, axes: list[int], part: str | None = None) -> SSAValue:
+def _sum_of_squares(node: ONNXNode, x: Value, axes: list[int], part: str | None = None) -> SSAValue:
     square = node.compute(nn.MulOp, [x, x], part="square")
     total = node.compute(nn.ReduceSumOp, [square], {"axes": axes}, part=part)
     node.mark_powers(2)
     return total
 
 
-def _l2(node: Node, x: Value, axes: list[int]) -> Value:
+def _l2(node: ONNXNode, x: Value, axes: list[int]) -> Value:
     y = _of_reals(node, nn.SqrtOp, _sum_of_squares(node, x, axes, "squares"))
     node.mark_powers(2)
     return y
 
 
-def _log_sum(node: Node, x: Value, axes: list[int]) -> Value:
+def _log_sum(node: ONNXNode, x: Value, axes: list[int]) -> Value:
     return _of_reals(node, nn.LogOp, _step(node, nn.ReduceSumOp, x, "sum", axes))
 
 
-def _of_reals(node: Node, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
+def _of_reals(node: ONNXNode, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
     """Applies a function to floats; integers are computed in f64 and the result is cast back, rounded toward zero."""
     value = node.builder.ssa(x)
     if node.element(value).startswith(("f", "bf")):
@@ -84,7 +87,7 @@ def _of_reals(node: Node, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
     return node.compute(nn.CastOp, [y], element=element_of(value))
 
 
-def _log_sum_exp(node: Node, x: Value, axes: list[int]) -> Value:
+def _log_sum_exp(node: ONNXNode, x: Value, axes: list[int]) -> Value:
     """Computes m + log Σ exp(x − m), where m is the greatest element, clamped to finite numbers."""
     most = float(np.finfo(np.float32).max)
     greatest = node.compute(nn.ReduceMaxOp, [x], {"axes": axes}, part="greatest")
@@ -95,7 +98,7 @@ def _log_sum_exp(node: Node, x: Value, axes: list[int]) -> Value:
     return node.compute(nn.AddOp, [node.compute(nn.LogOp, [total], part="log"), m])
 
 
-def _mean(node: Node, x: Value, axes: list[int]) -> Value:
+def _mean(node: ONNXNode, x: Value, axes: list[int]) -> Value:
     """Computes the mean as a global average pool for f32, f16 and bf16, else as the sum divided by the count."""
     shape = node.shape(x)
     kept = [1 if i in axes else size for i, size in enumerate(shape)]
@@ -128,7 +131,7 @@ REDUCERS: dict[str, tuple[int, Reducer]] = {
 """Operator → (the operator set version from which the axes are an input, its reduction)."""
 
 
-def _reduced(node: Node, reduce: Reducer, x: Value, axes: Sequence[int], keepdims: int) -> Value:
+def _reduced(node: ONNXNode, reduce: Reducer, x: Value, axes: Sequence[int], keepdims: int) -> Value:
     y = reduce(node, x, node.axes(axes, node.rank(x)))
     if keepdims:
         return y
@@ -138,7 +141,7 @@ def _reduced(node: Node, reduce: Reducer, x: Value, axes: Sequence[int], keepdim
 
 def _reduction(reduce: Reducer) -> Callable[..., Value]:
     def convert(
-        node: Node, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        node: ONNXNode, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Value:
         given = () if axes is None else node.ints(axes, "axes")
         if not given and not noop_with_empty_axes:
@@ -153,7 +156,7 @@ for _operator, (_since, _reduce) in REDUCERS.items():
 
 
 def _argument(op: type[ArgumentOp]) -> Callable[..., Value]:
-    def convert(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+    def convert(node: ONNXNode, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
         axis = node.axis(axis, node.rank(x))
         y = node.compute(op, [x], {"axis": axis, "last": bool(select_last_index)})
         shape = node.shape(y)
@@ -167,12 +170,9 @@ for _argument_op, _operator in ARGUMENTS.items():
 
 
 def _cumulative(op: type[CumulativeOp]) -> Callable[..., Value]:
-    def convert(node: Node, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-        given = node.ints(axis, "axis")
-        if len(given) != 1:
-            raise node.error("its axis must be one number", str(list(given)))
-        flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-        return node.compute(op, [x], {"axis": node.axis(given[0], node.rank(x)), **flags})
+    def convert(node: ONNXNode, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+        along = node.axis(node.only(axis, "axis"), node.rank(x))
+        return node.compute(op, [x], {"axis": along, "exclusive": exclusive, "reverse": reverse})
 
     return convert
 
@@ -182,16 +182,13 @@ for _cumulative_op, (_operator, _since) in CUMULATIVE.items():
 
 
 @converts("Hardmax")
-def hardmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
+def hardmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     """Hardmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
-    shape = node.shape(x)
-    first = axis if axis == len(shape) else node.axis(axis, len(shape))
-    flat = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
-    return node.reshaped(hardmax(node, flat, axis=1), shape)
+    return node.reshaped(hardmax(node, node.matrix(x, axis), axis=1), node.shape(x))
 
 
 @converts("Hardmax", since=13)
-def hardmax(node: Node, x: Value, *, axis: int = -1) -> Value:
+def hardmax(node: ONNXNode, x: Value, *, axis: int = -1) -> Value:
     """Returns 1 at the first greatest element along an axis, else 0."""
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
@@ -212,25 +209,13 @@ def hardmax(node: Node, x: Value, *, axis: int = -1) -> Value:
 
 @converts("MaxPool")
 def max_pool(
-    node: Node,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Ints = (),
-    kernel_shape: Ints,
-    pads: Ints = (),
-    storage_order: int = 0,
-    strides: Ints = (),
+    node: ONNXNode, x: Value, *, window: Window, ceil_mode: bool = False, kernel_shape: Ints, storage_order: int = 0
 ) -> Value | tuple[Value, Value]:
     """Returns the maximum over each window and, if used, its index in the whole tensor.
 
     With `storage_order` 1 the index counts along columns before rows.
     """
-    windows = geometry(
-        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
-        ceil_mode=bool(ceil_mode),
-    )  # fmt: skip
+    windows = window.geometry(node, spatial(node, x), kernel_shape, ceil_mode=ceil_mode)
     if _overlooks_image(windows):
         raise UnsupportedError("its padding is as large as its window, which then may see no element")
     wants_places = bool(node.outputs[1:2] and node.outputs[1])
@@ -246,7 +231,7 @@ def max_pool(
     return y, _counted_through(node, places, node.shape(x), bool(storage_order))
 
 
-def _counted_through(node: Node, places: SSAValue, shape: Shape, columns_first: bool) -> SSAValue:
+def _counted_through(node: ONNXNode, places: SSAValue, shape: Shape, columns_first: bool) -> SSAValue:
     """Converts indices into one image, row · width + column, to indices into the whole tensor [N, C, …]."""
 
     def number(value: int) -> Constant:
@@ -266,34 +251,22 @@ def _counted_through(node: Node, places: SSAValue, shape: Shape, columns_first: 
 
 @converts("LpPool")
 def lp_pool(
-    node: Node,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: Ints = (),
-    kernel_shape: Ints,
-    p: int = 2,
-    pads: Ints = (),
-    strides: Ints = (),
+    node: ONNXNode, x: Value, *, window: Window, ceil_mode: bool = False, kernel_shape: Ints, p: int = 2
 ) -> Value:
     """y = (Σ |x|^p)^(1/p) over each window; the sum is a convolution with weights of 1."""
-    windows = geometry(
-        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
-        ceil_mode=bool(ceil_mode),
-    )  # fmt: skip
+    windows = window.geometry(node, spatial(node, x), kernel_shape, ceil_mode=ceil_mode)
     return _lp_pool(node, x, windows, p)
 
 
 @converts("GlobalLpPool")
-def global_lp_pool(node: Node, x: Value, *, p: int = 2) -> Value:
+def global_lp_pool(node: ONNXNode, x: Value, *, p: int = 2) -> Value:
     """y = (Σ |x|^p)^(1/p) over each image."""
     size = spatial(node, x)
-    windows = geometry(node, size, size, strides=(), pads=(), dilations=(), auto_pad="")
+    windows = Window().geometry(node, size, size)
     return _lp_pool(node, x, windows, p)
 
 
-def _lp_pool(node: Node, x: Value, windows: Geometry, p: int) -> Value:
+def _lp_pool(node: ONNXNode, x: Value, windows: Geometry, p: int) -> Value:
     if p < 1:
         raise node.error("its attribute p must be at least 1", str(p))
     if windows.is_pointwise():
@@ -323,24 +296,13 @@ def _lp_pool(node: Node, x: Value, windows: Geometry, p: int) -> Value:
 
 @converts("AveragePool")
 def average_pool(
-    node: Node,
-    x: Value,
-    *,
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: Ints = (),
+    node: ONNXNode, x: Value, *, window: Window, ceil_mode: bool = False, count_include_pad: bool = False,
     kernel_shape: Ints,
-    pads: Ints = (),
-    strides: Ints = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """The mean over each window; padding counts as elements only if `count_include_pad` is set."""
-    windows = geometry(
-        node, spatial(node, x), kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad,
-        ceil_mode=bool(ceil_mode),
-    )  # fmt: skip
+    windows = window.geometry(node, spatial(node, x), kernel_shape, ceil_mode=ceil_mode)
     image, windows = cropped(node, channels_last(node, x), windows)
-    include = bool(count_include_pad) and max(windows.low + windows.high) > 0
+    include = count_include_pad and max(windows.low + windows.high) > 0
     if include and (max(windows.extra) > 0 or _overlooks_image(windows)):
         # Padding counts but what ceil_mode adds never does, so the padding becomes part of the image.
         image, include = padded(node, image, (0, *windows.low, 0), (0, *windows.high, 0)), False
@@ -352,7 +314,7 @@ def average_pool(
     return channels_first(node, pool.over(image, windows))
 
 
-def spatial(node: Node, x: Value) -> Ints:
+def spatial(node: ONNXNode, x: Value) -> Ints:
     """Returns the spatial sizes of an input [N, C, …].
 
     Raises:
@@ -360,7 +322,7 @@ def spatial(node: Node, x: Value) -> Ints:
     """
     shape = node.shape(x)
     if len(shape) < 3:
-        raise node.error("its input must have at least one spatial dimension", str(list(shape)))
+        raise node.error("its input must have at least one spatial dimension", shape)
     return shape[2:]
 
 
@@ -381,7 +343,7 @@ class _Pool:
     properties  properties of the operation besides its window
     """
 
-    node: Node
+    node: ONNXNode
     op_type: type[WindowPoolOp]
     properties: Properties = field(default_factory=dict[str, bool])
 
@@ -409,7 +371,7 @@ class _Pool:
 
 
 @converts("GlobalMaxPool")
-def global_max_pool(node: Node, x: Value) -> Value:
+def global_max_pool(node: ONNXNode, x: Value) -> Value:
     """The maximum of each channel of each image: a pool whose window is the whole image."""
     image, rank = _pixels(node, x)
     y = node.compute(MaxPool2DOp, [image], {"window": node.shape(image)[1:3]})
@@ -417,13 +379,13 @@ def global_max_pool(node: Node, x: Value) -> Value:
 
 
 @converts("GlobalAveragePool")
-def global_average_pool(node: Node, x: Value) -> Value:
+def global_average_pool(node: ONNXNode, x: Value) -> Value:
     """The mean of each channel of each image."""
     image, rank = _pixels(node, x)
     return _of_rank(node, node.compute(GlobalAveragePoolOp, [image]), rank)
 
 
-def _pixels(node: Node, x: Value) -> tuple[SSAValue, int]:
+def _pixels(node: ONNXNode, x: Value) -> tuple[SSAValue, int]:
     """Returns the input [N, C, …] as images [N, H, W, C], of one row unless it has two dimensions; and its rank."""
     sizes, image = spatial(node, x), channels_last(node, x)
     if len(sizes) != 2:
@@ -432,7 +394,7 @@ def _pixels(node: Node, x: Value) -> tuple[SSAValue, int]:
     return image, len(sizes) + 2
 
 
-def _of_rank(node: Node, y: SSAValue, rank: int) -> Value:
+def _of_rank(node: ONNXNode, y: SSAValue, rank: int) -> Value:
     """Converts a result [N, 1, 1, C] to [N, C, 1, …] of the given rank."""
     batch, _, _, channels = node.shape(y)
     return channels_first(node, node.builder.ssa(node.reshaped(y, (batch, *(1,) * (rank - 2), channels))))

@@ -13,10 +13,10 @@ from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Floats, Ints, Value, filled
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import pad_constant, scatter_rows, slice_properties, whole
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
@@ -167,36 +167,25 @@ class Filter:
 
 
 @converts("Upsample", since=9, attributes=["scales"], before=7)
-def upsample(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
+def upsample(node: ONNXNode, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
     """Upsamples by factors."""
     axes = _by_scales(node, node.shape(x), range(node.rank(x)), _floats(node, scales, "scales"))
     return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
 
 
 @converts("Resize", since=10)
-def resize_scales(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
+def resize_scales(node: ONNXNode, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
     """Resizes by factors given by an input, as Upsample does."""
     return upsample(node, x, scales, mode=mode)
 
 
 @converts("Resize", since=11)
 def resize(
-    node: Node,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: Ints | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Value:
+    node: ONNXNode, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, *,
+    antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
+) -> Value:  # fmt: skip
     """Resizes to given sizes or by given factors, in every mode."""
     shape = node.shape(x)
     over = list(range(len(shape))) if axes is None else [node.axis(a, len(shape)) for a in axes]
@@ -215,17 +204,17 @@ def resize(
     return _resize(node, x, found, mode, coordinate_transformation_mode, nearest_mode, kind, extrapolation_value)
 
 
-def _floats(node: Node, x: Value, what: str) -> Floats:
+def _floats(node: ONNXNode, x: Value, what: str) -> Floats:
     return tuple(float(v) for v in node.array(x, what).reshape(-1))
 
 
-def _by_scales(node: Node, shape: Shape, over: Sequence[int], scales: Sequence[float]) -> list[Axis]:
+def _by_scales(node: ONNXNode, shape: Shape, over: Sequence[int], scales: Sequence[float]) -> list[Axis]:
     if len(scales) != len(over) or not all(0 < s < float("inf") for s in scales):
-        raise node.error(f"it needs {len(over)} scales above 0", str(list(scales)))
+        raise node.error(f"it needs {len(over)} scales above 0", scales)
     return [Axis(a, floor(shape[a] * s), shape[a], s) for a, s in zip(over, scales, strict=True)]
 
 
-def _by_sizes(node: Node, shape: Shape, over: Sequence[int], sizes: Ints, policy: str) -> list[Axis]:
+def _by_sizes(node: ONNXNode, shape: Shape, over: Sequence[int], sizes: Ints, policy: str) -> list[Axis]:
     if len(sizes) != len(over) or min(sizes, default=0) < 0 or 0 in [shape[a] for a in over]:
         raise node.error(f"it needs {len(over)} sizes that are not negative, of axes that are not empty", str(sizes))
     scales = [size / shape[a] for a, size in zip(over, sizes, strict=True)]
@@ -237,24 +226,18 @@ def _by_sizes(node: Node, shape: Shape, over: Sequence[int], sizes: Ints, policy
     return [Axis(a, size, shape[a], s) for a, size, s in zip(over, sizes, scales, strict=True)]
 
 
-def _cropped(node: Node, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
+def _cropped(node: ONNXNode, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
     values = () if roi is None else _floats(node, roi, "roi")
     if len(values) != 2 * len(axes):
-        raise node.error(f"its roi needs {2 * len(axes)} values", str(len(values)))
+        raise node.error(f"its roi needs {2 * len(axes)} values", len(values))
     ends = zip(values[: len(axes)], values[len(axes) :], strict=True)
     return [Axis(a.axis, a.size, a.length, a.scale, *bounds) for a, bounds in zip(axes, ends, strict=True)]
 
 
 def _resize(
-    node: Node,
-    x: Value,
-    axes: Sequence[Axis],
-    mode: str,
-    transformation: str,
-    nearest: str,
-    kind: Filter,
+    node: ONNXNode, x: Value, axes: Sequence[Axis], mode: str, transformation: str, nearest: str, kind: Filter,
     extrapolation: float,
-) -> Value:
+) -> Value:  # fmt: skip
     """Resizes x along axes; `mode` is nearest, linear (older names: bilinear, trilinear) or cubic."""
     for what, value, known in (
         ("mode", mode, ("nearest", "linear", "bilinear", "trilinear", "cubic")),
@@ -270,7 +253,7 @@ def _resize(
     tables: list[tuple[int, Int64s, Float64s]] = []
     for axis in todo:
         if axis.length == 0:
-            raise node.error("the axes it resizes must not be empty", str(list(node.shape(x))))
+            raise node.error("the axes it resizes must not be empty", node.shape(x))
         places = TRANSFORMATIONS[transformation](axis, np.arange(*node.room((axis.size,)), dtype=np.float64))
         if transformation == "tf_crop_and_resize":  # elements outside the operand are padding, not interpolated
             within = np.flatnonzero((places >= 0) & (places <= axis.length - 1))
@@ -287,7 +270,7 @@ def _resize(
     return pad_constant(node, y, low, high, extrapolation) if padded else y
 
 
-def _interpolated(node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, last: bool) -> Value:
+def _interpolated(node: ONNXNode, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, last: bool) -> Value:
     """Resizes x along axes, each by a table of taps and weights [O, T].
 
     An axis with one tap of weight 1 for each element becomes a gather, which moves elements and keeps their scale.
@@ -329,7 +312,7 @@ METHODS = {
 
 @converts("GridSample", since=16)
 def grid_sample(
-    node: Node, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+    node: ONNXNode, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Value:
     """Samples the image x at places in [−1, 1], whose coordinates are ordered from the last axis to the first."""
     if mode not in METHODS or padding_mode not in ("zeros", "border", "reflection"):
@@ -355,11 +338,11 @@ def grid_sample(
 
 
 @converts("AffineGrid", since=20)
-def affine_grid(node: Node, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
+def affine_grid(node: ONNXNode, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
     """Applies θ [N, d, d + 1] to a grid over [−1, 1], with coordinates ordered from the last axis to the first."""
     batch, _, *lengths = node.ints(size, "size")
     if node.shape(theta) != (batch, len(lengths), len(lengths) + 1):
-        raise node.error(f"its theta must be {[batch, len(lengths), len(lengths) + 1]}", str(list(node.shape(theta))))
+        raise node.error(f"its theta must be {[batch, len(lengths), len(lengths) + 1]}", node.shape(theta))
     element = dtype_of(element_of(node.builder.ssa(theta)))
     node.room((*lengths, len(lengths) + 1))
     lines = [_line(length, bool(align_corners)) for length in lengths]
@@ -378,15 +361,9 @@ def _line(length: int, align_corners: bool) -> np.ndarray[tuple[int], np.dtype[n
 
 @converts("MaxUnpool", since=9)
 def max_unpool(
-    node: Node,
-    x: Value,
-    indices: Value,
-    output_shape: Value | None = None,
-    *,
-    kernel_shape: Ints,
-    pads: Ints = (),
+    node: ONNXNode, x: Value, indices: Value, output_shape: Value | None = None, *, kernel_shape: Ints, pads: Ints = (),
     strides: Ints = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """Returns zeros with the elements of x put back where a MaxPool found them.
 
     `indices` are indices into the whole flattened result, before it is extended to `output_shape`.
@@ -406,21 +383,15 @@ def max_unpool(
         return put
     more = [after - before for before, after in zip(result, wanted, strict=True)]
     if min(more) < 0:
-        raise node.error(f"its output_shape must hold {list(result)}", str(list(wanted)))
+        raise node.error(f"its output_shape must hold {list(result)}", wanted)
     return pad_constant(node, put, [0] * len(more), more, 0.0)
 
 
 @converts("Col2Im", since=18)
 def col2im(
-    node: Node,
-    x: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: Ints = (),
-    pads: Ints = (),
+    node: ONNXNode, x: Value, image_shape: Value, block_shape: Value, *, dilations: Ints = (), pads: Ints = (),
     strides: Ints = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """Adds up blocks [N, C · ∏ block, positions] at their positions in the image [N, C, …]."""
     image, block = node.ints(image_shape, "image_shape"), node.ints(block_shape, "block_shape")
     rank = len(image)

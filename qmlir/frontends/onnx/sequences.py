@@ -14,10 +14,10 @@ from xdsl.ir import OpResult
 
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Bodies, Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Array, Constant, Value
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
+from qmlir.frontends.onnx.node import ONNXNode
 
 converts = Table()
 
@@ -47,13 +47,13 @@ class Absent(Constant):
         raise UnsupportedError("it is an optional tensor that is not there")
 
 
-def _items(node: Node, sequence: Value) -> tuple[Value, ...]:
+def _items(node: ONNXNode, sequence: Value) -> tuple[Value, ...]:
     if not isinstance(sequence, Listed):
         raise node.error("it must read a sequence", "a tensor")
     return sequence.items
 
 
-def _place(node: Node, position: Value, count: int) -> int:
+def _place(node: ONNXNode, position: Value, count: int) -> int:
     """Returns a position in [−count, count), counted from the front."""
     (place,) = node.ints(position, "position")
     if not -count <= place < count:
@@ -61,36 +61,31 @@ def _place(node: Node, position: Value, count: int) -> int:
     return place % count
 
 
-def _bodies(node: Node) -> Bodies:
-    assert node.bodies is not None
-    return node.bodies
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Sequences
 
 
 @converts("SequenceConstruct", since=11)
-def construct(node: Node, *inputs: Value) -> Value:
+def construct(node: ONNXNode, *inputs: Value) -> Value:
     """Returns a sequence of the inputs."""
     return Listed(inputs)
 
 
 @converts("SequenceEmpty", since=11)
-def empty(node: Node, *, dtype: int = onnx.TensorProto.FLOAT) -> Value:
+def empty(node: ONNXNode, *, dtype: int = onnx.TensorProto.FLOAT) -> Value:
     """Returns a sequence without tensors, of which `dtype` would be the element type."""
     return Listed(())
 
 
 @converts("SequenceAt", since=11)
-def at(node: Node, sequence: Value, position: Value) -> Value:
+def at(node: ONNXNode, sequence: Value, position: Value) -> Value:
     """Returns the tensor at a position, which counts from the end if it is negative."""
     items = _items(node, sequence)
     return items[_place(node, position, len(items))]
 
 
 @converts("SequenceInsert", since=11)
-def insert(node: Node, sequence: Value, tensor: Value, position: Value | None = None) -> Value:
+def insert(node: ONNXNode, sequence: Value, tensor: Value, position: Value | None = None) -> Value:
     """Returns the sequence with one more tensor before a position, or at its end."""
     items = list(_items(node, sequence))
     if position is None:
@@ -103,7 +98,7 @@ def insert(node: Node, sequence: Value, tensor: Value, position: Value | None = 
 
 
 @converts("SequenceErase", since=11)
-def erase(node: Node, sequence: Value, position: Value | None = None) -> Value:
+def erase(node: ONNXNode, sequence: Value, position: Value | None = None) -> Value:
     """Returns the sequence without the tensor at a position, or without its last."""
     items = list(_items(node, sequence))
     del items[_place(node, Constant(np.array(-1)) if position is None else position, len(items))]
@@ -111,25 +106,25 @@ def erase(node: Node, sequence: Value, position: Value | None = None) -> Value:
 
 
 @converts("SequenceLength", since=11)
-def length(node: Node, sequence: Value) -> Value:
+def length(node: ONNXNode, sequence: Value) -> Value:
     """Returns the number of tensors."""
     return Constant(np.array(len(_items(node, sequence)), np.int64))
 
 
 @converts("ConcatFromSequence", since=11)
-def concat(node: Node, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
+def concat(node: ONNXNode, sequence: Value, *, axis: int, new_axis: int = 0) -> Value:
     """Joins the tensors along an axis, or stacks them along a new one."""
     parts = list(_items(node, sequence))
     if not parts:
         raise node.error("it must join one tensor or more", "an empty sequence")
     if new_axis:
         axes = Constant(np.array([axis], np.int64))
-        parts = [_bodies(node).operator("Unsqueeze", [part, axes], since=13) for part in parts]
-    return _bodies(node).operator("Concat", parts, since=13, axis=axis)
+        parts = [node.operator("Unsqueeze", part, axes, since=13) for part in parts]
+    return node.operator("Concat", *parts, since=13, axis=axis)
 
 
 @converts("SplitToSequence", since=11)
-def split(node: Node, x: Value, split: Value | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
+def split(node: ONNXNode, x: Value, split: Value | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
     """Splits x along an axis into parts of given sizes, of one size but for the last, or of 1.
 
     Parts of 1 lose the axis if `keepdims` is 0 and no sizes are given. ONNX keeps it where one size is given, even if
@@ -157,7 +152,7 @@ def split(node: Node, x: Value, split: Value | None = None, *, axis: int = 0, ke
     return Listed(parts)
 
 
-def _sizes(node: Node, whole: int, split: Value | None) -> Sequence[int]:
+def _sizes(node: ONNXNode, whole: int, split: Value | None) -> Sequence[int]:
     """Returns the sizes of the parts of a dimension."""
     if split is None:
         return (1,) * whole
@@ -174,7 +169,7 @@ def _sizes(node: Node, whole: int, split: Value | None) -> Sequence[int]:
 
 
 @converts("SequenceMap", since=17)
-def mapped(node: Node, sequence: Value, *others: Value, body: onnx.GraphProto) -> tuple[Value, ...]:
+def mapped(node: ONNXNode, sequence: Value, *others: Value, body: onnx.GraphProto) -> tuple[Value, ...]:
     """Runs a body for each tensor of a sequence, and returns a sequence of each of its results.
 
     Further sequences are read tensor by tensor beside the first, further tensors in every run.
@@ -182,10 +177,8 @@ def mapped(node: Node, sequence: Value, *others: Value, body: onnx.GraphProto) -
     items = _items(node, sequence)
     every = [other.items if isinstance(other, Listed) else (other,) * len(items) for other in others]
     if any(len(each) != len(items) for each in every):
-        raise node.error(f"its sequences must have {len(items)} tensors", str([len(each) for each in every]))
-    runs = [
-        _bodies(node).run(body, [item, *(each[run] for each in every)], f"{run}.") for run, item in enumerate(items)
-    ]
+        raise node.error(f"its sequences must have {len(items)} tensors", [len(each) for each in every])
+    runs = [node.run(body, [item, *(each[run] for each in every)], f"{run}.") for run, item in enumerate(items)]
     return tuple(Listed([outputs[i] for outputs in runs]) for i in range(len(body.output)))
 
 
@@ -194,19 +187,19 @@ def mapped(node: Node, sequence: Value, *others: Value, body: onnx.GraphProto) -
 
 
 @converts("Optional", since=15)
-def optional(node: Node, x: Value | None = None, *, type: Any = None) -> Value:
+def optional(node: ONNXNode, x: Value | None = None, *, type: Any = None) -> Value:
     """Returns x, or what is not there; `type` would be its type."""
     return Absent() if x is None else x
 
 
 @converts("OptionalHasElement", since=15)
-def has_element(node: Node, x: Value | None = None) -> Value:
+def has_element(node: ONNXNode, x: Value | None = None) -> Value:
     """Returns whether an optional tensor or sequence is there."""
     return Constant(np.array(x is not None and not isinstance(x, Absent)))
 
 
 @converts("OptionalGetElement", since=15)
-def get_element(node: Node, x: Value) -> Value:
+def get_element(node: ONNXNode, x: Value) -> Value:
     """Returns an optional tensor or sequence, which must be there."""
     if isinstance(x, Absent):
         raise node.error("its optional input must be there", "none")

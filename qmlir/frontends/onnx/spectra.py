@@ -7,9 +7,9 @@ import numpy as np
 from onnx import TensorProto
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_dtype
 from qmlir.ir.interfaces import Array
 
@@ -41,7 +41,7 @@ def _one_sided_inverse(bins: int, length: int) -> Array:
 
 @converts("DFT", since=17)
 def dft_by_attribute(
-    node: Node, x: Value, dft_length: Value | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+    node: ONNXNode, x: Value, dft_length: Value | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Value:
     """The transform along an axis, which is an attribute before version 20."""
     return _dft(node, x, dft_length, axis, bool(inverse), bool(onesided))
@@ -49,7 +49,7 @@ def dft_by_attribute(
 
 @converts("DFT", since=20)
 def dft(
-    node: Node, x: Value, dft_length: Value | None = None, axis: Value | None = None, *,
+    node: ONNXNode, x: Value, dft_length: Value | None = None, axis: Value | None = None, *,
     inverse: int = 0, onesided: int = 0,
 ) -> Value:  # fmt: skip
     """The transform of x [B…, N, B…, 1 or 2] along an axis; the last dimension holds real and imaginary parts."""
@@ -57,11 +57,11 @@ def dft(
     return _dft(node, x, dft_length, along, bool(inverse), bool(onesided))
 
 
-def _dft(node: Node, x: Value, dft_length: Value | None, axis: int, inverse: bool, onesided: bool) -> Value:
+def _dft(node: ONNXNode, x: Value, dft_length: Value | None, axis: int, inverse: bool, onesided: bool) -> Value:
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     if len(shape) < 2 or shape[-1] not in (1, 2) or axis == len(shape) - 1:
-        raise node.error("it must transform an axis before the last, which holds 1 or 2 parts", str(list(shape)))
+        raise node.error("it must transform an axis before the last, which holds 1 or 2 parts", shape)
     whole = 2 * (shape[axis] - 1) if inverse and onesided else shape[axis]
     length = whole if dft_length is None else node.ints(dft_length, "dft_length")[0]
     if length < 1:
@@ -77,31 +77,29 @@ def _dft(node: Node, x: Value, dft_length: Value | None, axis: int, inverse: boo
     return _along(node, x, axis, taken, matrix, parts)
 
 
-def _along(node: Node, x: Value, axis: int, taken: int, matrix: Array, parts: int) -> Value:
+def _along(node: ONNXNode, x: Value, axis: int, taken: int, matrix: Array, parts: int) -> Value:
     """Multiplies the first samples along an axis, with their parts, by a matrix; results have so many parts."""
-    assert node.bodies is not None
     shape = node.shape(x)
     others = [i for i in range(len(shape) - 1) if i != axis]
     order = [*others, axis, len(shape) - 1]
     moved = node.moved(x, order)
     if taken < shape[axis]:
         bounds = [Constant(np.array([v])) for v in (0, taken, len(order) - 2)]
-        moved = node.bodies.operator("Slice", [moved, *bounds], since=13)
+        moved = node.operator("Slice", moved, *bounds, since=13)
     before = [shape[i] for i in others]
     rows = node.reshaped(moved, [*before, taken * shape[-1]])
     factor = Constant(matrix.astype(node.dtype(x)))
-    y = node.bodies.operator("MatMul", [rows, factor], since=13)
+    y = node.operator("MatMul", rows, factor, since=13)
     back = node.reshaped(y, [*before, matrix.shape[1] // parts, parts])
     return node.moved(back, np.argsort(order).tolist())
 
 
 @converts("STFT", since=17)
 def stft(
-    node: Node, signal: Value, frame_step: Value, window: Value | None = None, frame_length: Value | None = None, *,
+    node: ONNXNode, signal: Value, frame_step: Value, window: Value | None = None, frame_length: Value | None = None, *,
     onesided: int = 1,
 ) -> Value:  # fmt: skip
     """Transforms of frames of a signal [B, N, 1 or 2], each frame_step later: [B, frames, bins, 2]."""
-    assert node.bodies is not None
     step = node.ints(frame_step, "frame_step")[0]
     batch, samples, components = node.shape(signal)
     given = node.ints(frame_length, "frame_length")[0] if frame_length is not None else None
@@ -112,19 +110,19 @@ def stft(
         raise UnsupportedError("it is one-sided, and its samples are not real")
     count = (samples - length) // step + 1
     places = np.arange(count)[:, None] * step + np.arange(length)
-    frames = node.bodies.operator("Gather", [signal, Constant(places)], since=13, axis=1)
+    frames = node.operator("Gather", signal, Constant(places), since=13, axis=1)
     if window is not None:
         shaped = node.reshaped(window, (length, 1))
-        frames = node.bodies.operator("Mul", [frames, shaped], since=13)
+        frames = node.operator("Mul", frames, shaped, since=13)
     matrix = transform(length, inverse=False, onesided=bool(onesided), components=components)
     rows = node.reshaped(frames, (batch, count, length * components))
-    y = node.bodies.operator("MatMul", [rows, Constant(matrix.astype(node.dtype(signal)))], since=13)
+    y = node.operator("MatMul", rows, Constant(matrix.astype(node.dtype(signal))), since=13)
     return node.reshaped(y, (batch, count, matrix.shape[1] // 2, 2))
 
 
 @converts("MelWeightMatrix", since=17)
 def mel_weights(
-    node: Node, num_mel_bins: Value, dft_length: Value, sample_rate: Value, lower_edge_hertz: Value,
+    node: ONNXNode, num_mel_bins: Value, dft_length: Value, sample_rate: Value, lower_edge_hertz: Value,
     upper_edge_hertz: Value, *, output_datatype: int = TensorProto.FLOAT,
 ) -> Value:  # fmt: skip
     """Returns the matrix [bins of the transform, bands] of overlapping triangles, bands of equal width in mel."""

@@ -11,9 +11,9 @@ import numpy as np
 from onnx import TensorProto
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table, spelled
+from qmlir.frontends.onnx.node import ONNXNode
 
 converts = Table()
 
@@ -26,13 +26,13 @@ Update = Callable[..., tuple[Value, ...]]
 class _Arithmetic:
     """Arithmetic on values and numbers in the place of a node, in f32 or whatever type the tensors have."""
 
-    def __init__(self, node: Node, like: Value):
+    def __init__(self, node: ONNXNode, like: Value):
         self.node, self.like = node, like
 
     def do(self, operator: str, *inputs: Value | float, **attributes: Any) -> Value:
         """Adds an ONNX operator, and returns its output; numbers become constants."""
         values = [self.node.number(x, self.like) if isinstance(x, float | int) else x for x in inputs]
-        return spelled(self.node, operator, *values, **attributes)
+        return self.node.operator(operator, *values, **attributes)
 
     def sum(self, a: Value | float, b: Value | float) -> Value:
         """Returns a + b."""
@@ -57,26 +57,26 @@ class _Arithmetic:
     def number_of(self, steps: Value) -> Value:
         """Returns the number of steps, an i64, as a float."""
         kind = TensorProto.DOUBLE if self.node.element(self.like) == "f64" else TensorProto.FLOAT
-        return spelled(self.node, "Cast", steps, to=kind)
+        return self.node.operator("Cast", steps, to=kind)
 
     def from_first(self, steps: Value, after: Value | float, first: Value | float) -> Value:
         """Returns `first` in the first step, number 0, and `after` in all others."""
-        begun = spelled(self.node, "Less", Constant(np.array(0, np.int64)), steps)
+        begun = self.node.operator("Less", Constant(np.array(0, np.int64)), steps)
         return self.do("Where", begun, after, first)
 
 
-def _each(node: Node, values: tuple[Value, ...], states: int, update: Update) -> tuple[Value, ...]:
+def _each(node: ONNXNode, values: tuple[Value, ...], states: int, update: Update) -> tuple[Value, ...]:
     """Updates each tensor: `values` are all tensors, all their gradients, then each state of all of them."""
     count, rest = divmod(len(values), states + 2)
     if not count or rest:
-        raise node.error(f"it must have {states + 2} inputs for each tensor", str(len(values)))
+        raise node.error(f"it must have {states + 2} inputs for each tensor", len(values))
     updated = [update(*values[i::count]) for i in range(count)]
     return tuple(each[part] for part in range(states + 1) for each in updated)
 
 
 @converts("Adagrad", since=1, domain=DOMAIN)
 def adagrad(
-    node: Node, r: Value, t: Value, *values: Value, decay_factor: float = 0.0, epsilon: float = 0.0,
+    node: ONNXNode, r: Value, t: Value, *values: Value, decay_factor: float = 0.0, epsilon: float = 0.0,
     norm_coefficient: float = 0.0,
 ) -> tuple[Value, ...]:  # fmt: skip
     """Divides each gradient by the root of the sum of the squares of all gradients so far."""
@@ -94,7 +94,7 @@ def adagrad(
 
 @converts("Adam", since=1, domain=DOMAIN)
 def adam(
-    node: Node, r: Value, t: Value, *values: Value, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.0,
+    node: ONNXNode, r: Value, t: Value, *values: Value, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 0.0,
     norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
 ) -> tuple[Value, ...]:  # fmt: skip
     """Divides a mean of the gradients by the root of a mean of their squares, both falling off exponentially."""
@@ -118,7 +118,7 @@ def adam(
 
 @converts("Momentum", since=1, domain=DOMAIN)
 def momentum(
-    node: Node, r: Value, t: Value, *values: Value, alpha: float, beta: float, mode: str,
+    node: ONNXNode, r: Value, t: Value, *values: Value, alpha: float, beta: float, mode: str,
     norm_coefficient: float,
 ) -> tuple[Value, ...]:  # fmt: skip
     """Moves along a sum of the gradients that falls off exponentially; Nesterov's goes one gradient further."""

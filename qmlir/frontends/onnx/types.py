@@ -8,9 +8,13 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.quant.types import UniformType
-from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Value
+from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.ir.interfaces import Array
 from qmlir.ir.types import dtype_of, element_type_of
+
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # Conversions between the element types of ONNX, numpy and MLIR.
@@ -40,6 +44,13 @@ def element_code(element: Attribute | np.dtype[Any]) -> int:
     return int(onnx.helper.np_dtype_to_tensor_dtype(dtype_of(element) if isinstance(element, Attribute) else element))
 
 
+def integers_of(array: Array) -> Array:
+    """Converts an array of integers to an integer type of numpy itself, such as int4 to int8."""
+    if array.dtype.kind in "iu":
+        return array
+    return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
+
+
 def element_name(code: int) -> str:
     """Returns ONNX's name of an element type, for messages."""
     known = code in onnx.TensorProto.DataType.values()
@@ -53,12 +64,12 @@ def element_name(code: int) -> str:
 # one behind it; a later pass cancels transposes that meet.
 
 
-def channels_last(node: Node, x: Value) -> SSAValue:
+def channels_last(node: ONNXNode, x: Value) -> SSAValue:
     """Moves the channels to the end: [N, C, …] → [N, …, C], of any rank."""
     return node.permuted(x, (0, *range(2, node.rank(x)), 1))
 
 
-def channels_first(node: Node, y: SSAValue) -> SSAValue:
+def channels_first(node: ONNXNode, y: SSAValue) -> SSAValue:
     """Moves the channels behind the batch: [N, …, C] → [N, C, …], of any rank."""
     rank = node.rank(y)
     return node.permuted(y, (0, rank - 1, *range(1, rank - 1)))

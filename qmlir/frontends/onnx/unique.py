@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.counted import Counted
 from qmlir.frontends.detection import number_of
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table, spelled
+from qmlir.frontends.onnx.node import ONNXNode
 
 converts = Table()
 
 
 @converts("Unique", since=11)
-def unique(node: Node, x: Value, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
+def unique(node: ONNXNode, x: Value, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
     """Returns the distinct elements, or distinct slices along an axis, with indices and counts.
 
     The further outputs are the first position of each distinct element, the index of the distinct element that each
@@ -59,7 +59,7 @@ def _known(x: Constant, axis: int | None, *, sorted: bool) -> tuple[Constant, ..
 class _Pairs:
     """The elements of a tensor along an axis, n rows of d numbers each, compared with each other."""
 
-    def __init__(self, node: Node, x: Value, axis: int):
+    def __init__(self, node: ONNXNode, x: Value, axis: int):
         self.node, shape = node, node.shape(x)
         self.count, self.width = shape[axis], prod(shape[:axis] + shape[axis + 1 :])
         order = [axis, *(i for i in range(len(shape)) if i != axis)]
@@ -77,7 +77,7 @@ class _Pairs:
 
     def do(self, operator: str, *inputs: Value, **attributes: Any) -> Value:
         """Adds an ONNX operator in the place of the node, and returns its output."""
-        return spelled(self.node, operator, *inputs, **attributes)
+        return self.node.operator(operator, *inputs, **attributes)
 
     def by_place(self) -> Value:
         """Returns for each element the index of its value among the distinct ones, in the order of their places."""

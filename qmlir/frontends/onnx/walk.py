@@ -7,16 +7,17 @@ from typing import Any, cast
 import numpy as np
 import onnx
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
-from qmlir.formats.onnx import OPERATORS
+from qmlir.formats.onnx import AXIS, OPERATORS
+from qmlir.formats.rows import Operator
 from qmlir.formats.unknown import hint
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import NEWEST, Converter, Table, row_table
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Blocked, Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
     attention,
+    blocks,
     contraction,
     control,
     detection,
@@ -26,13 +27,9 @@ from qmlir.frontends.onnx import (
     elementwise,
     folding,
     fused,
-    grouped,
-    labels,
-    linear_models,
+    ml,
     movement,
-    nbits,
     normalization,
-    products,
     qonnx,
     qoperator,
     quantization,
@@ -42,23 +39,20 @@ from qmlir.frontends.onnx import (
     sequences,
     spectra,
     training,
-    trees,
     unique,
     vectorizer,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
-from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
-from qmlir.frontends.onnx.labels import Labels
-from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
+from qmlir.frontends.onnx.ml import Labels
+from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.frontends.onnx.opaque import NO_TYPE, AttributeValue, InferredTypes, attribute_value, attributes_ir
 from qmlir.frontends.onnx.ordering import reads
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.rounded import Rounded, followed
 from qmlir.frontends.onnx.sequences import Listed
-from qmlir.ir.budget import Budget
-from qmlir.ir.interfaces import Array
-from qmlir.ir.memory import shortage
+from qmlir.frontends.walk import BodiesError, Budgeted, imported
 from qmlir.ir.own_operators import own_operator
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -69,34 +63,33 @@ from qmlir.ir.own_operators import own_operator
 
 
 FAMILIES = (
-    attention, contraction, control, detection, draws, dynamic_quantization, einsum, elementwise, folding,
-    fused, grouped, labels, linear_models, movement, nbits, normalization, products, qonnx, qoperator,
-    quantization, recurrent, reduction, resize, sequences, spectra, training, trees, unique, vectorizer,
+    attention, blocks, contraction, control, detection, draws, dynamic_quantization, einsum, elementwise, folding,
+    fused, ml, movement, normalization, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
+    spectra, training, unique, vectorizer,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
-_OWN = Table.of(*(family.converts for family in FAMILIES))
 
-CONVERTERS = Table.of(_OWN, operator_table(OPERATORS).without(_OWN))
+def _one_operation(row: Operator, node: ONNXNode, *inputs: Value, **given: float) -> Value:
+    properties = {own: given.get(name, default) for name, (own, default) in row.attributes.items()}
+    if AXIS in properties:
+        properties[AXIS] = node.axis(int(properties[AXIS]), node.rank(inputs[0]))
+    return node.compute(row.operation, inputs[::-1] if row.exchanged else inputs, properties)
+
+
+CONVERTERS = Table.of(*(family.converts for family in FAMILIES), rows=row_table(OPERATORS, _one_operation))
 """The converters of all operators; the row of an operator in formats/onnx.py counts if no family has a converter."""
 
 FOLDS = folding.folds
 
-NEWEST = 1 << 30
-"""A version above those of all operator sets."""
-
-QUANTIZED = frozenset(family.__name__ for family in (products, qonnx, qoperator, quantization))
+QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 
 def convert(
-    node: Node,
-    domain: str,
-    operator: str,
-    version: int,
-    inputs: Sequence[Value | None],
+    node: ONNXNode, domain: str, operator: str, version: int, inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
-) -> Sequence[Value]:
+) -> Sequence[Value]:  # fmt: skip
     """Folds or converts a node, and returns the value of each output.
 
     If the model imports no operator set of the domain, the version is 0 and stands for the newest.
@@ -105,7 +98,7 @@ def convert(
         UnsupportedError: The operator has no converter, or the converter refuses the node.
         NodeError: The node breaks a rule of ONNX.
     """
-    if inputs and isinstance(text := inputs[0], Labels) and labels.moves(operator, attributes):
+    if inputs and isinstance(text := inputs[0], Labels) and ml.moves(operator, attributes):
         if operator == "Cast":
             return [text]
         moved = convert(node, domain, operator, version, [text.indices, *inputs[1:]], attributes)
@@ -123,7 +116,7 @@ def convert(
             node.shape(x)
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
-    results = _call(converter, node, inputs, attributes, node)
+    results = converter(node, inputs, attributes)
     if any(isinstance(result, Listed | Labels) for result in results):
         return results  # its tensors are computed by the operations that wait
     if operator != "Shape":
@@ -139,13 +132,9 @@ def convert(
 
 
 def _folded(
-    node: Node,
-    domain: str,
-    operator: str,
-    version: int,
-    inputs: Sequence[Value | None],
+    node: ONNXNode, domain: str, operator: str, version: int, inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
-) -> Sequence[Value] | None:
+) -> Sequence[Value] | None:  # fmt: skip
     """Computes the outputs of a node on constants by its fold; None if the operator has no fold or the fold refuses."""
     fold = FOLDS.select(domain, operator, version or NEWEST)
     if fold is None:
@@ -154,7 +143,7 @@ def _folded(
         if (moved := _move_stored(fold, node, operator, inputs, attributes)) is not None:
             return [moved]
         arrays = [i.array if isinstance(i, Constant) else None for i in inputs]
-        results = [np.asarray(a) for a in _call(fold, node, arrays, attributes, node.builder.budget)]
+        results = [np.asarray(a) for a in fold(node, arrays, attributes, node.builder.budget)]
         for result in results:
             if result.base is None and not any(result is a for a in arrays):
                 result.flags.writeable = False  # no other code holds the array, so the IR need not copy it
@@ -167,16 +156,13 @@ def _hint(operator: str, domain: str) -> str:
     """What may be done about an operator without a converter; empty for operators of ONNX itself."""
     if onnx.defs.has(operator, domain=domain):
         return ""
-    return hint("ONNX", operator, [(d, o) for d, o, _ in CONVERTERS.operators()], domain)
+    return hint("ONNX", operator, [(d, o) for d, o, _ in CONVERTERS.versions()], domain)
 
 
 def _move_stored(
-    fold: Signature,
-    node: Node,
-    operator: str,
-    inputs: Sequence[Value | None],
+    fold: Converter, node: ONNXNode, operator: str, inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
-) -> Constant | None:
+) -> Constant | None:  # fmt: skip
     """Reshapes or transposes a constant as its stored integers; None for other constants or operators."""
     first = inputs[0]
     if not isinstance(first, Dequantized | Blocked) or operator not in (*RESHAPING, "Transpose"):
@@ -184,29 +170,11 @@ def _move_stored(
     # The fold only checks the node and computes the new shape, so it need not see the elements.
     like = np.broadcast_to(np.int8(0), first.shape)
     rest = [i.array if isinstance(i, Constant) else None for i in inputs[1:]]
-    moved = np.asarray(_call(fold, node, [like, *rest], attributes, node.builder.budget)[0])
+    moved = np.asarray(fold(node, [like, *rest], attributes, node.builder.budget)[0])
     if operator in RESHAPING:
         return first.reshaped(moved.shape)
     permutation = cast(Sequence[int], attributes.get("perm", range(like.ndim)[::-1]))
     return first.transposed(permutation)
-
-
-def _call(
-    signature: Signature,
-    node: Node,
-    inputs: Sequence[Value | Array | None],
-    attributes: Mapping[str, AttributeValue],
-    first: Node | Budget,
-) -> Sequence[Value]:
-    """Checks a node against a signature and calls its converter or fold; numpy's errors become NodeErrors."""
-    signature.check(node, inputs, attributes)
-    try:
-        results: Any = signature.function(first, *inputs, **attributes)
-    except MemoryError:
-        raise shortage(f"{node.file}: {node.kind}", node.called()) from None
-    except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError) as error:
-        raise node.error("its inputs and attributes must fit", " ".join(str(error).split())) from None
-    return cast(Sequence[Value], results) if isinstance(results, tuple) else [results]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -228,23 +196,15 @@ _SAVE_AGAIN = "export the model again"
 DEEPEST = 64
 """The most levels of nested bodies; functions that call each other in a circle exceed it."""
 
-MOST_NODES = 5_000
-"""The most nodes in all bodies together, which take some seconds to import; nested loops soon exceed it."""
-
-
-class _TooMuch(UnsupportedError):
-    """Raised when bodies have too many nodes; it refuses the node of the main graph, not only the node in a body."""
-
 
 @dataclass
-class _Shared:
+class _Shared(Budgeted):
     """The state that all walks of an import share."""
 
     model: Model
     builder: Builder
     types: InferredTypes
     functions: Mapping[Key, onnx.FunctionProto]
-    walked: int = 0
     operators: int = 0
 
 
@@ -326,9 +286,7 @@ class Walk:
     def _import(self, proto: onnx.NodeProto, needed: set[str], number: int) -> None:
         """Imports one node, the `number`th of its graph, and defines its outputs."""
         if self.depth:
-            self.shared.walked += 1
-            if self.shared.walked > MOST_NODES:
-                raise _TooMuch(f"what it stands for has more than {MOST_NODES} nodes")
+            self.shared.count("nodes")
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         outputs = list(proto.output)
         while outputs and not outputs[-1]:
@@ -337,8 +295,7 @@ class Walk:
         # An unused output beyond the first counts as left out, so that no converter need compute it.
         called = [self.names.get(o, self.prefix + o) if o in needed or not i else "" for i, o in enumerate(outputs)]
         name = self.node if self.depth else proto.name
-        node = Node(kind, name, called, self.shared.builder, self.shared.model.file)
-        node.bodies, node.position = _Bodies(self, node), number
+        node = ONNXNode(kind, name, called, self.shared.builder, self.shared.model.file, number, walk=self)
         names = list(proto.input)
         while names and not names[-1]:
             names.pop()
@@ -346,33 +303,29 @@ class Walk:
         version = self.opsets.get(domain, 0)
         attributes = {a.name: attribute_value(a, self.shared.model) for a in proto.attribute}
         _check_schema(proto, node, domain, version)
-        try:
-            used = [o in needed for o in outputs]
-            results = self._meaning(proto, node, domain, version, inputs, attributes, used)
-        except UnsupportedError as refusal:
-            node.discard()
-            if self.strict or (self.depth and isinstance(refusal, _TooMuch)):
-                raise
-            results = import_opaque(node, version, inputs, names, attributes, self.shared.types, refusal.need)
-        except QmlirError:  # `_meaning` may be trying a body, so its operations must go
-            node.discard()
-            raise
-        named = [value.indices if isinstance(value, Labels) else value for value in results]
-        node.commit(named, self.add, rename=not self.depth)
+        used = [o in needed for o in outputs]
+
+        def opaque(reason: str) -> list[Value]:
+            types = [self.shared.types.of(o) if o else NO_TYPE for o in node.outputs]
+            kind = node.kind if "." in node.kind else f"onnx.{node.kind}"
+            return node.add_opaque(kind, inputs, names, attributes_ir(attributes), version, types, reason)
+
+        results = imported(
+            node, lambda: self._meaning(proto, node, domain, version, inputs, attributes, used), opaque, self.add,
+            within=bool(self.depth), refuses=self._refuses,
+        )  # fmt: skip
         for output, value in zip(outputs, results, strict=False):
             if output and output not in self.begins:
                 self.define(output, value)
 
+    def _refuses(self, why: UnsupportedError) -> bool:
+        """Whether a node that cannot be imported is refused, rather than kept as opaque."""
+        return self.strict or (self.depth > 0 and isinstance(why, BodiesError))
+
     def _meaning(
-        self,
-        proto: onnx.NodeProto,
-        node: Node,
-        domain: str,
-        version: int,
-        inputs: Sequence[Value | None],
-        attributes: Mapping[str, AttributeValue],
-        used: Sequence[bool],
-    ) -> Sequence[Value]:
+        self, proto: onnx.NodeProto, node: ONNXNode, domain: str, version: int, inputs: Sequence[Value | None],
+        attributes: Mapping[str, AttributeValue], used: Sequence[bool],
+    ) -> Sequence[Value]:  # fmt: skip
         """Folds, converts or replaces a node; returns its outputs' values, at least up to the last used output."""
         function = self.shared.functions.get(key_of(proto))
         if function is not None:
@@ -383,7 +336,7 @@ class Walk:
                 missing = node.outputs[used.index(True, len(results))]
                 raise UnsupportedError(f'its output "{missing}" is used, which qmlir does not give')
             return results
-        except _TooMuch:
+        except BodiesError:
             raise
         except UnsupportedError as refusal:
             node.discard()
@@ -392,31 +345,25 @@ class Walk:
                 own = own_operator(domain, proto.op_type)
                 if own is None or CONVERTERS.select(domain, proto.op_type, NEWEST) is not None:
                     raise
-                return node.add_own(own, inputs, {name: attribute_ir(value) for name, value in attributes.items()})
+                return node.add_own(own, inputs, attributes_ir(attributes))
             try:
                 return self._call(proto, node, function, inputs, used, strict=True)
-            except _TooMuch:
+            except BodiesError:
                 raise
             except QmlirError as inner:
                 why = inner.need if isinstance(inner, UnsupportedError) else str(inner)
                 raise UnsupportedError(f"{refusal.need}, nor what it stands for ({why})") from None
 
     def _call(
-        self,
-        proto: onnx.NodeProto,
-        node: Node,
-        function: onnx.FunctionProto,
-        inputs: Sequence[Value | None],
-        used: Sequence[bool],
-        *,
-        strict: bool,
-    ) -> Sequence[Value]:
+        self, proto: onnx.NodeProto, node: ONNXNode, function: onnx.FunctionProto, inputs: Sequence[Value | None],
+        used: Sequence[bool], *, strict: bool,
+    ) -> Sequence[Value]:  # fmt: skip
         """Imports a function's body in the place of the node that calls it, and returns the outputs.
 
         The body of an operator may lack outputs that the node leaves out; such an output gets the first wanted value.
         """
         if len(inputs) > len(function.input):
-            raise node.error(f"the function has {len(function.input)} inputs", str(len(inputs)))
+            raise node.error(f"the function has {len(function.input)} inputs", len(inputs))
         opsets = dict(self.opsets) | {
             "" if o.domain == "ai.onnx" else o.domain: o.version for o in function.opset_import
         }
@@ -431,7 +378,7 @@ class Walk:
         return [results.get(o, results[wanted[0]]) for o, _ in zip(function.output, node.outputs, strict=False)]
 
     def _body(
-        self, node: Node, outputs: Iterable[str], *, step: str, strict: bool, opsets: Mapping[str, int]
+        self, node: ONNXNode, outputs: Iterable[str], *, step: str, strict: bool, opsets: Mapping[str, int]
     ) -> "Walk":
         """Makes the walk over a body that stands for a node; without a `step`, the body's outputs are the node's."""
         if self.depth >= DEEPEST:
@@ -446,13 +393,11 @@ class Walk:
             strict=strict, depth=self.depth + 1,
         )  # fmt: skip
 
-    def subgraph(self, node: Node, graph: onnx.GraphProto, arguments: Sequence[Value], step: str) -> list[Value]:
-        """Imports a subgraph that runs with these arguments, and returns its outputs; see `Bodies`."""
+    def subgraph(self, node: ONNXNode, graph: onnx.GraphProto, arguments: Sequence[Value], step: str) -> list[Value]:
+        """Imports a subgraph that runs with these arguments, and returns its outputs."""
         if len(arguments) != len(graph.input):
-            raise node.error(f"its subgraph must take {len(arguments)} inputs", str(len(graph.input)))
-        walk = self._body(
-            node, (o.name for o in graph.output), step=step, strict=self.strict, opsets=self.opsets
-        )  # fmt: skip
+            raise node.error(f"its subgraph must take {len(arguments)} inputs", len(graph.input))
+        walk = self._body(node, (o.name for o in graph.output), step=step, strict=self.strict, opsets=self.opsets)
         walk.outer = self
         for info, value in zip(graph.input, arguments, strict=True):
             walk.define(info.name, value)
@@ -462,9 +407,9 @@ class Walk:
         return walk.run(graph.node, [o.name for o in graph.output])
 
     def operator(
-        self, node: Node, operator: str, inputs: Sequence[Value], attributes: Mapping[str, Any], version: int
+        self, node: ONNXNode, operator: str, inputs: Sequence[Value], attributes: Mapping[str, Any], version: int
     ) -> Value:
-        """Imports an ONNX operator and returns its output; see `Bodies`."""
+        """Imports an ONNX operator, as an operator set defines it, and returns its output."""
         names = [f"input{i}" for i in range(len(inputs))]
         self.shared.operators += 1
         step = f"{operator}{self.shared.operators}."
@@ -473,32 +418,17 @@ class Walk:
         (result,) = walk.run([onnx.helper.make_node(operator, names, ["output"], **attributes)], ["output"])
         return result
 
-
-@dataclass(frozen=True)
-class _Bodies:
-    """Imports subgraphs and other operators in the place of a node; implements `Bodies`."""
-
-    walk: Walk
-    node: Node
-
-    def run(self, graph: onnx.GraphProto, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """Imports a subgraph in the place of its node; `step` prefixes the names in a run, to tell runs apart."""
-        return self.walk.subgraph(self.node, graph, arguments, step)
-
-    def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
-        """Imports an ONNX operator as operator set `since` defines it."""
-        return self.walk.operator(self.node, operator, inputs, attributes, since)
-
-    def converted(self, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Converts inputs by the newest converter of an ONNX operator."""
-        converter = CONVERTERS.select("", operator, NEWEST)
+    def newest(
+        self, node: ONNXNode, operator: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    ) -> Value:
+        """Converts inputs by the newest converter of an ONNX operator, and returns its output."""
+        converter = CONVERTERS.get(operator)
         if converter is None:
             raise UnsupportedError(f"qmlir knows no {operator}")
-        converter.check(self.node, inputs, attributes)
-        return converter.function(self.node, *inputs, **attributes)
+        return converter(node, inputs, attributes)[0]
 
 
-def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) -> None:
+def _check_schema(proto: onnx.NodeProto, node: ONNXNode, domain: str, version: int) -> None:
     """Checks a node against ONNX's schema of its operator, if ONNX has a schema.
 
     Raises:

@@ -1,6 +1,7 @@
 """Convolutions, of volumes too, and matrix products."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects.builtin import i32
@@ -13,8 +14,8 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.frontends.builder import Node, Properties
+from qmlir.frontends.converters import AttributeGroup, Table
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value, Wide
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread
@@ -29,20 +30,16 @@ converts = Table()
 
 
 def window_properties(
-    node: Node,
-    image: tuple[int, ...],
-    window: tuple[int, int],
-    strides: tuple[int, int],
-    padding: int,
+    node: Node, image: tuple[int, ...], window: tuple[int, int], strides: tuple[int, int], padding: int,
     dilations: tuple[int, int] = (1, 1),
-) -> Properties:
+) -> Properties:  # fmt: skip
     """Returns the properties strides, padding and dilations of an operation on [N, H, W, C].
 
     Raises:
         NodeError: The input is not of rank 4, a number is below 1, or no window fits.
     """
     if len(image) != 4:
-        raise node.error("its input must have rank 4 [N, H, W, C]", str(list(image)))
+        raise node.error("its input must have rank 4 [N, H, W, C]", image)
     if min(*window, *strides, *dilations) < 1:
         raise node.error("its window, strides and dilations must be at least 1", str((window, strides, dilations)))
     if padding not in (SAME, VALID):
@@ -54,6 +51,40 @@ def window_properties(
         for size, extent, dilation in zip(image[1:3], window, dilations, strict=True):
             _require_fit(node, size, (extent - 1) * dilation + 1)
     return {"strides": strides, "padding": [p for pair in pads for p in pair], "dilations": dilations}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window(AttributeGroup):
+    """The options of a window over images."""
+
+    padding: int
+    stride_h: int
+    stride_w: int
+    dilation_h_factor: int = 1
+    dilation_w_factor: int = 1
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """The strides along rows and columns."""
+        return self.stride_h, self.stride_w
+
+    def properties(self, node: Node, image: tuple[int, ...], window: tuple[int, int]) -> Properties:
+        """Returns the properties of an operation on [N, H, W, C]; raises as `window_properties` does."""
+        dilations = self.dilation_h_factor, self.dilation_w_factor
+        return window_properties(node, image, window, self.strides, self.padding, dilations)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeWindow(Window):
+    """The options of a window over volumes."""
+
+    stride_d: int
+    dilation_d_factor: int
+
+    def steps(self) -> tuple[Ints, Ints]:
+        """Returns the strides and the dilations along planes, rows and columns."""
+        dilations = self.dilation_d_factor, self.dilation_h_factor, self.dilation_w_factor
+        return (self.stride_d, self.stride_h, self.stride_w), dilations
 
 
 def _require_fit(node: Node, size: int, span: int) -> None:
@@ -73,30 +104,34 @@ def _require_fit(node: Node, size: int, span: int) -> None:
 # Converters of convolutions over volumes [N, D, H, W, C]; TFLite has them on floats only.
 
 
-def _check(node: TFLiteNode, x: Value, w: Value, steps: Sequence[int], padding: int, inputs: int) -> None:
-    """Checks that volume, weights and options fit; dimension `inputs` of the weights counts input channels."""
+def _check(node: TFLiteNode, x: Value, w: Value, window: VolumeWindow, inputs: int) -> tuple[Ints, Ints]:
+    """Checks that volume, weights and options fit, and returns the strides and the dilations.
+
+    Dimension `inputs` of the weights counts input channels.
+    """
+    strides, dilations = window.steps()
+    steps = *strides, *dilations
     shape, weights = node.shape(x), node.shape(w)
     if len(shape) != 5 or len(weights) != 5 or not weights[inputs] or shape[-1] % weights[inputs]:
         raise node.error("it needs a volume [N, D, H, W, C] and weights of rank 5 for its channels",
                          f"{list(shape)} and {list(weights)}")  # fmt: skip
-    if min(*steps, *shape, *weights) < 1 or padding not in (SAME, VALID):
-        raise node.error("its sizes, strides and dilations must be at least 1", str(list(steps)))
+    if min(*steps, *shape, *weights) < 1 or window.padding not in (SAME, VALID):
+        raise node.error("its sizes, strides and dilations must be at least 1", steps)
     if node.is_quantized(x) or node.element(x) != "f32":
         raise UnsupportedError(f"it computes on {node.element(x)}")
+    return strides, dilations
 
 
 @converts("CONV_3D")
 def conv_3d(
-    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_d: int, stride_h: int,
-    stride_w: int, dilation_d_factor: int, dilation_h_factor: int, dilation_w_factor: int,
+    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, window: VolumeWindow,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
     """Convolution with weights [KD, KH, KW, C/G, O]."""
-    strides, dilations = (stride_d, stride_h, stride_w), (dilation_d_factor, dilation_h_factor, dilation_w_factor)
-    _check(node, x, w, (*strides, *dilations), padding, 3)
+    strides, dilations = _check(node, x, w, window, 3)
     kernel, image = node.shape(w)[:3], node.shape(x)[1:4]
     pads = [(0, 0)] * 3
-    if padding == SAME:
+    if window.padding == SAME:
         pads = [same_padding(*axis) for axis in zip(image, kernel, strides, dilations, strict=True)]
     elif any(n < span(k, d) for n, k, d in zip(image, kernel, dilations, strict=True)):
         raise node.error("its window must fit into its input", f"{list(kernel)} in {list(image)}")
@@ -111,23 +146,21 @@ def conv_3d(
 
 @converts("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(
-    node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_d: int,
-    stride_h: int, stride_w: int, dilation_d_factor: int, dilation_h_factor: int, dilation_w_factor: int,
+    node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, window: VolumeWindow,
     fused_activation_function: int,
 ) -> Value:  # fmt: skip
     """Transposed convolution with weights [KD, KH, KW, O, C]."""
-    strides, dilations = (stride_d, stride_h, stride_w), (dilation_d_factor, dilation_h_factor, dilation_w_factor)
-    _check(node, x, w, (*strides, *dilations), padding, 4)
+    strides, dilations = _check(node, x, w, window, 4)
     out, image, kernel = node.ints(output_shape, "output shape"), node.shape(x)[1:4], node.shape(w)[:3]
     if len(out) != 5 or min(out) < 1 or node.shape(x)[-1] != node.shape(w)[4]:
-        raise node.error("it needs an output shape [N, D, H, W, O] and weights for all channels", str(list(out)))
+        raise node.error("it needs an output shape [N, D, H, W, O] and weights for all channels", out)
     low, high = list[int](), list[int]()
     for size, n, k, step, dilation in zip(out[1:4], image, kernel, strides, dilations, strict=True):
-        before = same_padding(size, k, step, dilation)[0] if padding == SAME else 0
+        before = same_padding(size, k, step, dilation)[0] if window.padding == SAME else 0
         low.append(span(k, dilation) - 1 - before)
         high.append(size + span(k, dilation) - 1 - n * step - low[-1])
-        if -high[-1] >= step and padding == VALID:
-            raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
+        if -high[-1] >= step and window.padding == VALID:
+            raise node.error("its output shape must fit its input, strides and padding", out)
     ones: Ints = (1, 1, 1)
     windows = Geometry(kernel, ones, dilations, tuple(low), tuple(high), (0, 0, 0))
     weights = node.reversed(node.moved(w, (3, 0, 1, 2, 4)), (1, 2, 3))
@@ -210,7 +243,7 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
         raise node.error(f"its bias{_named(b)} must be int32 [O] with zero point 0", str(own)[:80])
     steps = data.scale * np.array(weights.scales)
     if len(scales) not in (1, len(steps)) and len(steps) > 1:
-        raise node.error(f"its bias{_named(b)} must have {len(steps)} scales, as its weights have", str(len(scales)))
+        raise node.error(f"its bias{_named(b)} must have {len(steps)} scales, as its weights have", len(scales))
     apart = np.abs(steps - np.array(scales)) > BIAS_STEPS * out.scale
     if apart.any() and (b.array if isinstance(b, Wide) else b.stored).any():
         channel = int(apart.argmax())
@@ -223,7 +256,7 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     if isinstance(b, Wide):
         return node.quantized(b)
     if weights.axis is not None and b.stored.shape != steps.shape:
-        raise node.error(f"its bias must have {steps.size} elements", str(b.stored.size))
+        raise node.error(f"its bias must have {steps.size} elements", b.stored.size)
     try:
         if weights.axis is None:
             type = UniformType.per_tensor(i32, float(steps[0]))
@@ -241,16 +274,13 @@ def _named(value: Value) -> str:
 
 @converts("CONV_2D")
 def conv_2d(
-    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
-    dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
-) -> Value:  # fmt: skip
+    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, window: Window, fused_activation_function: int
+) -> Value:
     """Convolution of [N, H, W, C] with weights [O, KH, KW, C/G]."""
     image, weights = node.shape(x), node.shape(w)
     if len(weights) != 4:
-        raise node.error("its weights must have rank 4 [O, KH, KW, C]", str(list(weights)))
-    properties = window_properties(
-        node, image, (weights[1], weights[2]), (stride_h, stride_w), padding, (dilation_h_factor, dilation_w_factor)
-    )
+        raise node.error("its weights must have rank 4 [O, KH, KW, C]", weights)
+    properties = window.properties(node, image, (weights[1], weights[2]))
     if not weights[3] or image[3] % weights[3]:
         raise node.error(f"its weights' channels must divide the input's {image[3]}", str(weights[3]))
     groups = {"groups": image[3] // weights[3]} if image[3] != weights[3] else {}
@@ -259,16 +289,14 @@ def conv_2d(
 
 @converts("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(
-    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
-    depth_multiplier: int, dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
+    node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, window: Window, depth_multiplier: int,
+    fused_activation_function: int,
 ) -> Value:  # fmt: skip
     """Convolution of each channel on its own, with weights [1, KH, KW, C·m]."""
     image, weights = node.shape(x), node.shape(w)
     if len(weights) != 4:
-        raise node.error("its weights must have rank 4 [1, KH, KW, C]", str(list(weights)))
-    properties = window_properties(
-        node, image, (weights[1], weights[2]), (stride_h, stride_w), padding, (dilation_h_factor, dilation_w_factor)
-    )
+        raise node.error("its weights must have rank 4 [1, KH, KW, C]", weights)
+    properties = window.properties(node, image, (weights[1], weights[2]))
     if depth_multiplier and weights[3] != image[3] * depth_multiplier:
         raise node.error(f"its weights must have {depth_multiplier} outputs for each of {image[3]} channels",
                          str(weights[3]))  # fmt: skip
@@ -285,14 +313,14 @@ def fully_connected(
     if weights_format:
         raise UnsupportedError("its weights are shuffled")
     if len(weights) != 2 or not weights[1] or int(np.prod(shape)) % weights[1]:
-        raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
+        raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", weights)
     rows = node.reshaped(node.movable(x), (int(np.prod(shape)) // weights[1], weights[1]))
     bias = None if b is None else node.reshaped(b, (int(np.prod(node.shape(b))),))
     y = weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
     if not keep_num_dims:
         return y
     if not shape or shape[-1] != weights[1]:
-        raise node.error(f"its input's last dimension must be {weights[1]}", str(list(shape)))
+        raise node.error(f"its input's last dimension must be {weights[1]}", shape)
     return node.reshaped(y, (*shape[:-1], weights[0]))
 
 
@@ -314,8 +342,8 @@ def _adjoint(node: TFLiteNode, x: Value) -> Value:
 
 @converts("TRANSPOSE_CONV")
 def transpose_conv(
-    node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_h: int,
-    stride_w: int, fused_activation_function: int,
+    node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, window: Window,
+    fused_activation_function: int,
 ) -> Value:  # fmt: skip
     """Transposed convolution, as zeros between the input's elements and then a convolution with reversed weights.
 
@@ -325,13 +353,13 @@ def transpose_conv(
     constant = isinstance(output_shape, Constant) or node.tensors[0].dynamic
     out = node.ints(output_shape, "output shape") if constant else node.tensors[0].shape
     image, weights = node.shape(x), node.shape(w)
-    strides = stride_h, stride_w
+    strides = window.strides
     if len(out) != 4 or len(image) != 4 or len(weights) != 4 or min(strides) < 1 or min(*out, *image, *weights) < 1:
         raise node.error("its input, weights and output must have rank 4 and its strides be at least 1",
                          f"{list(image)}, {list(weights)}, {list(out)}")  # fmt: skip
     before = [
-        same_padding(size, window, stride)[0] if padding == SAME else 0
-        for size, window, stride in zip(out[1:3], weights[1:3], strides, strict=True)
+        same_padding(size, extent, stride)[0] if window.padding == SAME else 0
+        for size, extent, stride in zip(out[1:3], weights[1:3], strides, strict=True)
     ]
     y = transposed(node, spread_zeros(node, x, strides), w, b, out, before, fused_activation_function)
     if isinstance(y, OpResult) and (type := node.output_type()) is not None and type.storage_width == 8:
@@ -360,11 +388,11 @@ def transposed(
         low[axis] = weights[axis] - 1 - cut
         high[axis] = out[axis] + weights[axis] - 1 - image[axis] - low[axis]
     if min(*low, *high) < 0:
-        raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
+        raise node.error("its output shape must fit its input, strides and padding", out)
     padded = pad_value(node, spread, low, high, 0.0)
     y = weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, activation, 0)
     if node.shape(y) != tuple(out):
-        raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
+        raise node.error(f"its output shape must be {list(node.shape(y))}", out)
     return y
 
 

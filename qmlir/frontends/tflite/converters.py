@@ -1,148 +1,54 @@
-"""Tables of converters, and operators that are not imported."""
+"""The options of operators as attributes for their converters, and operators that have no converter.
 
-import inspect
+The attributes of a converter (frontends/converters.py) are fields of its operator's options in the schema, in snake
+case; one with a default is a field that only some of the function's operators have. The options of a custom operator
+are a flexbuffer of names with numbers; or, if its converter is registered with a `layout`, int32 numbers in order, of
+which those at the end may be left out.
+"""
+
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FloatAttr,
-    IntegerAttr,
-    NoneType,
-    StringAttr,
-    TensorType,
-    UnrankedTensorType,
-    f64,
-    i64,
-)
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import NoneType, TensorType, UnrankedTensorType
+from xdsl.ir import Attribute as IRAttribute
 
 from qmlir.errors import UnsupportedError
-from qmlir.formats.tflite import Operator as Row
+from qmlir.formats.rows import Operator as Row
 from qmlir.formats.tflite import options_of
+from qmlir.frontends.converters import Attribute, Converter, kind_of
 from qmlir.frontends.function import Value
-from qmlir.frontends.table import ConverterTable
+from qmlir.frontends.opaque import attribute_ir
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import CUSTOM, Operator, Tensor, accessors, schema
-from qmlir.ir.memory import shortage
 from qmlir.ir.own_operators import OwnOperator
 from qmlir.ir.types import element_type_of
-
-# ---------------------------------------------------------------------------------------------------------------
-# The table of converters, keyed by TFLite's builtin operator: the operators that qmlir can import.
-#
-# A converter is a function that translates an operator to nn operations. Its signature is the operator's:
-#
-#     @converts("SOFTMAX")
-#     def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value: ...
-#
-# Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
-# are fields of the operator's options in the schema, in snake case; one with a default is a field that only some of the
-# function's operators have. If a field that the signature lacks is not 0, the node becomes opaque, so no field is
-# ignored in silence. A converter returns the outputs in order; its docstring describes the value of the output.
-# Operators that are one operation on their inputs have no function: they are rows in formats/tflite.py.
-
-
-F = TypeVar("F", bound=Callable[..., object])
 
 ACTIVATION = "fused_activation_function"
 """The option that is a clamp of the result."""
 
-UNIMPORTANT = frozenset({"asymmetric_quantize_inputs", "quantized_bias_type", "pot_scale_int16", "values_count", "num"})
-"""Options that the importer ignores: they choose how to compute, or repeat what shapes and types state."""
 
+def options(node: TFLiteNode, operator: Operator, converter: Converter) -> Mapping[str, Any]:
+    """Returns the options of an operator by name.
 
-@dataclass(frozen=True)
-class Converter:
-    """A converter, with the inputs and options that its signature takes.
-
-    function  the decorated function
-    options   the schema's name of the operator's options table; empty if the converter reads no options
-    inputs    the most inputs that the function takes
-    required  the fewest inputs that the function takes
-    variadic  whether the function takes any number of inputs
-    fields    the names of the options that the function takes
-    optional  whether any of a variadic function's inputs may be left out
+    Raises:
+        NodeError: The operator has the options of another operator, or a custom operator has none that can be read.
     """
-
-    function: Callable[..., Any]
-    options: str
-    inputs: int
-    required: int
-    variadic: bool
-    fields: tuple[str, ...]
-    optional: bool = False
-
-    def __call__(self, node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
-        """Converts an operator and returns its outputs.
-
-        Raises:
-            NodeError: The operator lacks an input, or has the options of another operator.
-            UnsupportedError: The operator has an input or an option that qmlir does not know.
-        """
-        for i in range(self.required):
-            if i >= len(inputs) or inputs[i] is None:
-                raise node.error(f"it needs {self.required} inputs", f"{len([x for x in inputs if x is not None])}")
-        if not self.variadic and any(x is not None for x in inputs[self.inputs :]):
-            raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows {self.inputs}")
-        if self.variadic and not self.optional and any(x is None for x in inputs):
-            raise node.error("it needs all of its inputs", "some that are left out")
-        given = inputs if self.variadic else inputs[: self.inputs]
-        try:
-            results = self.function(node, *given, **self.values(node, operator))
-        except MemoryError:
-            raise shortage(f"{node.file}: {node.kind}", node.called()) from None
-        return list(cast(tuple[Value, ...], results)) if isinstance(results, tuple) else [results]
-
-    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
-        """Returns the options that the converter takes, by name; raises as calling it does."""
-        found = operator.options if operator.options_kind == self.options else None
-        if operator.options is not None and self.options and found is None:
-            raise node.error(f"its options must be {self.options}", operator.options_kind)
-        if found is None:
-            found = defaults(self.options) if self.options else {}
-        known = {*self.fields, *UNIMPORTANT}
-        if ignored := [name for name, value in found.items() if name not in known and value]:
-            raise UnsupportedError(f"qmlir does not know its option {ignored[0]} = {found[ignored[0]]}")
-        return {name: found[name] for name in self.fields if name in found}
-
-
-@dataclass(frozen=True)
-class CustomConverter(Converter):
-    """The converter of a custom operator; options that its signature has a default for may be left out."""
-
-    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
-        given = operator.options
-        if given is None:
+    if converter.layout:
+        count = min(len(operator.data) // 4, len(converter.layout))
+        return dict(zip(converter.layout, struct.unpack_from(f"<{count}i", operator.data), strict=False))
+    if operator.kind.startswith(CUSTOM):
+        if operator.options is None:
             raise node.error("its options must be a flexbuffer of names with numbers", "another format, or none")
-        wanted = inspect.signature(self.function).parameters
-        if lacking := [n for n in self.fields if n not in given and wanted[n].default is inspect.Parameter.empty]:
-            raise node.error(f"it needs its option {lacking[0]}", "none")
-        if unknown := [n for n in given if n not in self.fields and not n.startswith("_")]:
-            raise UnsupportedError(f"qmlir does not know its option {unknown[0]} = {given[unknown[0]]}")
-        return {name: given[name] for name in self.fields if name in given}
-
-
-@dataclass(frozen=True)
-class PackedConverter(Converter):
-    """The converter of a custom operator whose options are int32 numbers in order; those at the end may be left out.
-
-    layout  the names of the numbers
-    """
-
-    layout: tuple[str, ...] = ()
-
-    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
-        count = min(len(operator.data) // 4, len(self.layout))
-        found = dict(zip(self.layout, struct.unpack_from(f"<{count}i", operator.data), strict=False))
-        wanted = inspect.signature(self.function).parameters
-        if lacking := [n for n in self.fields if n not in found and wanted[n].default is inspect.Parameter.empty]:
-            raise node.error(f"its options must be {len(self.layout)} numbers, among them {lacking[0]}", f"{count}")
-        return found
+        return operator.options
+    kind = options_of(operator.kind)
+    if not kind:
+        return {}
+    if operator.options is None:
+        return defaults(kind)
+    if operator.options_kind != kind:
+        raise node.error(f"its options must be {kind}", operator.options_kind)
+    return operator.options
 
 
 def defaults(kind: str) -> dict[str, Any]:
@@ -155,74 +61,21 @@ def defaults(kind: str) -> dict[str, Any]:
     }
 
 
-class Table(ConverterTable[Converter]):
-    """A table whose converters are registered by decorators."""
-
-    def __call__(self, operator: str, *, layout: tuple[str, ...] = ()) -> Callable[[F], F]:
-        """Returns a decorator that registers a function as the converter of `operator`.
-
-        Args:
-            operator: The operator's kind.
-            layout: The names of a custom operator's options, if these are numbers in order (`PackedConverter`).
-        """
-
-        def register(function: F) -> F:
-            parameters = list(inspect.signature(function).parameters.values())[1:]
-            inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-            is_custom = operator.startswith(CUSTOM)
-            kind = partial(PackedConverter, layout=layout) if layout else CustomConverter if is_custom else Converter
-            converter = kind(
-                function,
-                "" if is_custom else options_of(operator),
-                len(inputs),
-                sum(p.default is p.empty for p in inputs),
-                any(p.kind is p.VAR_POSITIONAL for p in parameters),
-                tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
-                any(p.kind is p.VAR_POSITIONAL and p.annotation == (Value | None) for p in parameters),
-            )
-            self.add(operator, converter)
-            return function
-
-        return register
+def options_ir(operator: Operator) -> dict[str, IRAttribute]:
+    """Returns an operator's options as MLIR attributes."""
+    return {name: attribute_ir(value) for name, value in (operator.options or {}).items()}
 
 
-def operator_table(operators: Iterable[Row]) -> Table:
-    """Returns the converters of operators that are one operation on their inputs."""
-    table = Table()
-    for operator in operators:
-        options = options_of(operator.kind)
-        fused = [ACTIVATION] if options and ACTIVATION in accessors(options) else []
-        table.entries[operator.kind] = Converter(
-            partial(_one_operation, operator), options, operator.inputs, operator.inputs, False,
-            (*operator.attributes, *fused),
-        )  # fmt: skip
-    return table
+def fused(row: Row) -> Mapping[str, Attribute]:
+    """Returns the option of an operator that is a fused activation, if its table of options has it."""
+    kind = options_of(row.kind)
+    return {ACTIVATION: Attribute(kind_of(int))} if kind and ACTIVATION in accessors(kind) else {}
 
 
-def _one_operation(operator: Row, node: TFLiteNode, *inputs: Value, **options: Any) -> Value:
-    properties = {own: type(options[name]) for name, (own, type) in operator.attributes.items()}
-    return node.operation(operator.operation, inputs, properties, activation=options.get(ACTIVATION, 0))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Imports an operator that nn cannot express as `qmlir.opaque`, with the result types that the file states.
-
-
-def import_opaque(
-    node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None], input_names: Sequence[str], reason: str
-) -> list[Value]:
-    """Adds an opaque operation that records the operator's version and options, its inputs' names and the reason."""
-    return node.add_opaque(
-        f"tflite.{operator.kind}",
-        inputs,
-        [tensor_ir(t) for t in node.tensors],
-        reason,
-        {
-            "version": IntegerAttr(operator.version, i64),
-            "attributes": DictionaryAttr({k: _attribute(v) for k, v in (operator.options or {}).items()}),
-            "inputs": ArrayAttr(StringAttr(n) for n in input_names),
-        },
-    )
+def one_operation(row: Row, node: TFLiteNode, *inputs: Value, **options: Any) -> Value:
+    """Converts an operator that is one operation on its inputs."""
+    properties = {own: options[name] for name, (own, _) in row.attributes.items()}
+    return node.operation(row.operation, inputs, properties, activation=options.get(ACTIVATION, 0))
 
 
 def import_own(node: TFLiteNode, own: OwnOperator, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
@@ -231,27 +84,17 @@ def import_own(node: TFLiteNode, own: OwnOperator, operator: Operator, inputs: S
     if not all(isinstance(type, TensorType) for type in types):
         raise UnsupportedError("a result is of a type that qmlir does not have")
     floats = [None if x is None else node.floats(x) for x in inputs]
-    options = {name: _attribute(value) for name, value in (operator.options or {}).items()}
-    return [node.finished(y, i) for i, y in enumerate(node.add_own(own, floats, options, types))]
+    own_results = node.add_own(own, floats, options_ir(operator), types)
+    return [node.finished(y, i) for i, y in enumerate(own_results)]
 
 
-def tensor_ir(tensor: Tensor) -> Attribute:
+def tensor_ir(tensor: Tensor) -> IRAttribute:
     """Returns a tensor's type in the IR; an unranked tensor of `none` if the IR lacks its element type."""
     if tensor.type is not None:
         return TensorType(tensor.type, tensor.shape)
     if tensor.dtype is None:
         return UnrankedTensorType(NoneType())
     return TensorType(element_type_of(tensor.dtype), tensor.shape)
-
-
-def _attribute(value: Any) -> Attribute:
-    if isinstance(value, tuple):
-        return ArrayAttr([_attribute(v) for v in value])  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, bytes):
-        return StringAttr(value.decode(errors="replace"))
-    if isinstance(value, float):
-        return FloatAttr(value, f64)
-    return IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(type(value).__name__)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import ZERO, Suppression, are_places, non_zero_places, number_of
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import TensorOp, element_of
@@ -75,7 +75,7 @@ def _kept_of_one(node: TFLiteNode, boxes: Value, scores: Value, most: Value, ove
         node.array(v, w) for v, w in ((most, "max_output_size"), (overlap, "iou_threshold"), (least, "score_threshold"))
     ]
     if any(limit.size != 1 for limit in limits) or limits[0].item() < 0:
-        raise node.error("its limits must be one number each", str([limit.tolist() for limit in limits]))
+        raise node.error("its limits must be one number each", [limit.tolist() for limit in limits])
     count, *thresholds = (limit.reshape(-1)[0].item() for limit in limits)
     rule = Suppression(int(count), *thresholds, drop_equal_overlaps=True)
     one, single = node.reshaped(boxes, (1, *shapes[0])), node.reshaped(scores, (1, 1, *shapes[1]))
@@ -176,23 +176,11 @@ class _PostProcess:
 
 @converts("CUSTOM.TFLite_Detection_PostProcess")
 def detection_post_process(
-    node: TFLiteNode,
-    encodings: Value,
-    scores: Value,
-    anchors: Value,
-    *,
-    max_detections: float,
-    max_classes_per_detection: float,
-    num_classes: float,
-    nms_score_threshold: float,
-    nms_iou_threshold: float,
-    y_scale: float,
-    x_scale: float,
-    h_scale: float,
-    w_scale: float,
-    detections_per_class: float = 100,
+    node: TFLiteNode, encodings: Value, scores: Value, anchors: Value, *, max_detections: float,
+    max_classes_per_detection: float, num_classes: float, nms_score_threshold: float, nms_iou_threshold: float,
+    y_scale: float, x_scale: float, h_scale: float, w_scale: float, detections_per_class: float = 100,
     use_regular_nms: float = 0,
-) -> tuple[Value, ...]:
+) -> tuple[Value, ...]:  # fmt: skip
     """The boxes [1, N, 4], classes [1, N] and scores [1, N] of the best detections, and how many boxes there are."""
     encodings, scores, anchors = (node.floats(x) for x in (encodings, scores, anchors))
     shapes = [node.shape(x) for x in (encodings, scores, anchors)]

@@ -11,8 +11,8 @@ from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import CLAMPS, COMPARISONS
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
 from qmlir.ir.facts import INTEGER_OPERATOR, ON_FLOATS
@@ -61,7 +61,7 @@ def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
 def add_n(node: TFLiteNode, *inputs: Value) -> Value:
     """The sum of all inputs."""
     if not inputs or any(node.shape(x) != node.shape(inputs[0]) for x in inputs):
-        raise node.error("it needs inputs of one shape", str(len(inputs)))
+        raise node.error("it needs inputs of one shape", len(inputs))
     total, *others = (node.floats(x) for x in inputs)
     for x in others:
         total = node.insert(nn.AddOp, [total, x])

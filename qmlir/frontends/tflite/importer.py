@@ -14,32 +14,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.inputs import note_reading
 from qmlir.errors import FileError, OptionError, UnsupportedError
 from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
-from qmlir.frontends.function import Builder, named, sized
+from qmlir.frontends.function import Builder, sized
 from qmlir.frontends.tflite.converters import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Subgraph, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk, needed
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.rewriting import name_hint
 
 
 def load_tflite(
-    source: Path | str | bytes,
-    *,
-    bind: Mapping[str, int] | None = None,
-    constants: Mapping[str, object] | None = None,
-    signature: str | None = None,
-    fold_budget: int = BUDGET,
-    cut: Cut = WHOLE,
-) -> ModuleOp:
+    source: Path | str | bytes, *, bind: Mapping[str, int] | None = None, constants: Mapping[str, object] | None = None,
+    signature: str | None = None, fold_budget: int = BUDGET, cut: Cut = WHOLE,
+) -> ModuleOp:  # fmt: skip
     """Imports a TFLite model.
 
     Args:
@@ -126,26 +119,19 @@ class _Importer:
 
     def __init__(self, model: Model, graph: Subgraph, signature: Signature, budget: Budget):
         self.model, self.graph, self.signature = model, graph, signature
-        arguments = [self._argument(self.graph.tensors[i]) for i in self.graph.inputs]
-        self.builder = Builder(Block(arg_types=arguments), budget)
-        self.walk = Walk.of(model, self.graph, self.builder)
         self.names = [signature.inputs.get(i) or self.graph.tensors[i].name for i in self.graph.inputs]
-        for index, name, argument in zip(self.graph.inputs, self.names, self.builder.block.args, strict=True):
-            argument.name_hint = name_hint(name)
-            self.walk.values[index] = argument
+        self.builder = Builder.of(self.names, [self._argument(self.graph.tensors[i]) for i in graph.inputs], budget)
+        self.walk = Walk.of(model, self.graph, self.builder)
+        self.walk.values.update(zip(graph.inputs, self.builder.block.args, strict=True))
 
     def run(self) -> ModuleOp:
         """Imports the subgraph and returns the module."""
         self.walk.run()
         results = [self._result(i) for i in self.graph.outputs]
-        states = self.walk.variables.states()
-        tensors, inputs = self.graph.tensors, [a.type for a in self.builder.block.args]
-        names = [*self.names, *(state.name for state in states)]
-        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(names))
-        outputs = [self.signature.outputs.get(i) or tensors[i].name for i in self.graph.outputs]
-        self.walk.variables.mark(main, len(results))
+        outputs = [self.signature.outputs.get(i) or self.graph.tensors[i].name for i in self.graph.outputs]
+        states, marks = self.walk.variables.states(), self.walk.variables.marks(len(results))
         results += [self.builder.ssa(state.value) for state in states if state.value is not None]
-        return self.builder.finish(main, results, [*outputs, *(f"{state.name}.next" for state in states)])
+        return self.builder.finish(results, [*outputs, *(f"{state.name}.next" for state in states)], marks)
 
     def _argument(self, tensor: Tensor) -> Attribute:
         type = tensor_ir(tensor)

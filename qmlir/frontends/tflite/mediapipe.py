@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import SAME, VALID
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.tflite.contraction import spread_zeros, transposed, window_properties
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 
 converts = Table()
@@ -108,7 +108,7 @@ def max_unpooling_2d(
     _floats(node, [x, places])
     shape = node.shape(x)
     if node.shape(places) != shape or min(filter_h, filter_w) < 1:
-        raise node.error("it needs a place for each element, and windows of at least 1", str(list(node.shape(places))))
+        raise node.error("it needs a place for each element, and windows of at least 1", node.shape(places))
     if (filter_h, filter_w) != (stride_h, stride_w):
         raise UnsupportedError("its windows overlap, or leave gaps")
     n, rows, columns, channels = shape

@@ -16,8 +16,8 @@ from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.ir.interfaces import Shape, element_of
@@ -36,10 +36,10 @@ def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape
     wanted = new_shape if shape is None else node.ints(shape, "shape")
     size, known = int(np.prod(node.shape(x))), int(np.prod([d for d in wanted if d != -1]))
     if list(wanted).count(-1) > 1 or min(wanted, default=0) < -1:
-        raise node.error("its shape must have one −1 at most and no other negative number", str(list(wanted)))
+        raise node.error("its shape must have one −1 at most and no other negative number", wanted)
     found = [size // known if d == -1 and known else max(d, 0) for d in wanted]
     if int(np.prod(found)) != size:
-        raise node.error(f"its shape must have {size} elements", str(list(wanted)))
+        raise node.error(f"its shape must have {size} elements", wanted)
     return node.reshape(x, found)
 
 
@@ -64,10 +64,8 @@ def squeeze(node: TFLiteNode, x: Value, *, squeeze_dims: tuple[int, ...]) -> Val
 @converts("EXPAND_DIMS")
 def expand_dims(node: TFLiteNode, x: Value, axis: Value) -> Value:
     """x with one more dimension of size 1."""
-    shape, axes = node.shape(x), node.ints(axis, "axis")
-    if len(axes) != 1:
-        raise node.error("it needs one axis", str(list(axes)))
-    at = node.axis(axes[0], len(shape) + 1)
+    shape = node.shape(x)
+    at = node.axis(node.only(axis, "axis"), len(shape) + 1)
     return node.reshape(x, (*shape[:at], 1, *shape[at:]))
 
 
@@ -76,7 +74,7 @@ def transpose(node: TFLiteNode, x: Value, permutation: Value) -> Value:
     """x with its dimensions permuted."""
     order = node.ints(permutation, "permutation")
     if sorted(order) != list(range(node.rank(x))):
-        raise node.error(f"its permutation must name each of {node.rank(x)} dimensions once", str(list(order)))
+        raise node.error(f"its permutation must name each of {node.rank(x)} dimensions once", order)
     return node.moved_elements(TransposeOp, [x], {"permutation": order})
 
 
@@ -122,7 +120,7 @@ def pack(node: TFLiteNode, *inputs: Value, axis: int) -> Value:
     at = node.axis(axis, len(shape) + 1)
     wide = (*shape[:at], 1, *shape[at:])
     if any(node.shape(x) != shape for x in inputs):
-        raise node.error("its inputs must have one shape", str([list(node.shape(x)) for x in inputs]))
+        raise node.error("its inputs must have one shape", [list(node.shape(x)) for x in inputs])
     return joined(node, [node.reshaped(node.movable(x), wide) for x in inputs], at)
 
 
@@ -131,7 +129,7 @@ def tile(node: TFLiteNode, x: Value, multiples: Value) -> Value:
     """x repeated along each dimension."""
     shape, times = node.shape(x), node.ints(multiples, "multiples")
     if len(times) != len(shape) or min(times, default=0) < 0:
-        raise node.error(f"it needs {len(shape)} multiples that are not negative", str(list(times)))
+        raise node.error(f"it needs {len(shape)} multiples that are not negative", times)
     split = [d for size in shape for d in (1, size)]
     whole = [d for size, n in zip(shape, times, strict=True) for d in (n, size)]
     wide = node.moved_elements(BroadcastOp, [node.reshaped(node.movable(x), split)], {"shape": whole})
@@ -193,7 +191,7 @@ def _integer(node: TFLiteNode, x: Value) -> Attribute:
 def paddings_of(node: TFLiteNode, paddings: Value, rank: int) -> list[tuple[int, int]]:
     """Returns constant paddings [rank, 2] as (before, after) pairs; negative paddings are an error."""
     if node.shape(paddings) != (rank, 2):
-        raise node.error(f"its paddings must be of shape [{rank}, 2]", str(list(node.shape(paddings))))
+        raise node.error(f"its paddings must be of shape [{rank}, 2]", node.shape(paddings))
     values = node.ints(paddings, "paddings")
     pairs = list(zip(values[::2], values[1::2], strict=True))
     if min(values, default=0) < 0:
@@ -236,7 +234,7 @@ def dilate(node: TFLiteNode, x: Value, dilations: Value, value: Value) -> Value:
     """x with elements of one value between its own, along each dimension."""
     steps = node.ints(dilations, "dilations")
     if len(steps) != node.rank(x) or min(steps, default=1) < 1:
-        raise node.error(f"it needs {node.rank(x)} dilations of at least 1", str(list(steps)))
+        raise node.error(f"it needs {node.rank(x)} dilations of at least 1", steps)
     return node.moved_elements(
         DilateOp, [x], {"dilations": steps, "value": _element(node, x, _filling(node, x, value))}
     )
@@ -294,7 +292,7 @@ def depth_to_space(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
 
 def _image(node: TFLiteNode, x: Value) -> Shape:
     if node.rank(x) != 4:
-        raise node.error("its input must have rank 4 [N, H, W, C]", str(list(node.shape(x))))
+        raise node.error("its input must have rank 4 [N, H, W, C]", node.shape(x))
     return node.shape(x)
 
 
@@ -427,18 +425,10 @@ def _with(shape: Shape, axis: int, size: int) -> list[int]:
     return [size if i == axis else d for i, d in enumerate(shape)]
 
 
-def only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
-    """Returns the value of an input that must be a constant with one element."""
-    values = node.ints(axis, what)
-    if len(values) != 1:
-        raise node.error(f"it needs one {what}", str(list(values)))
-    return values[0]
-
-
 @converts("SPLIT")
 def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x split into equal parts along an axis."""
-    at, count = node.axis(only(node, axis), node.rank(x)), len(node.outputs)
+    at, count = node.axis(node.only(axis, "axis"), node.rank(x)), len(node.outputs)
     if not node.rank(x) or num_splits not in (0, count) or node.shape(x)[at] % count:
         raise node.error(f"its {count} outputs must be equal parts of {list(node.shape(x))}", str(num_splits))
     return _split(node, x, at, [node.shape(x)[at] // count] * count)
@@ -447,7 +437,7 @@ def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[
 @converts("SPLIT_V")
 def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x split along an axis into parts of the given sizes; one size may be −1 and takes the remaining elements."""
-    at, found = node.axis(only(node, axis), node.rank(x)), list(node.ints(sizes, "sizes"))
+    at, found = node.axis(node.only(axis, "axis"), node.rank(x)), list(node.ints(sizes, "sizes"))
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
     if found.count(-1) == 1:

@@ -6,6 +6,7 @@ to the nn operation itself (quantized.py).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
 
@@ -17,9 +18,12 @@ from qmlir.formats.tflite import ACTIVATIONS
 from qmlir.frontends.builder import Properties
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.quantized import QuantizedNode
-from qmlir.frontends.tflite.reader import Tensor
+from qmlir.frontends.tflite.reader import CUSTOM, Tensor
 from qmlir.frontends.tflite.variables import Variables
 from qmlir.ir.interfaces import TensorOp, element_of
+
+UNIMPORTANT = frozenset({"asymmetric_quantize_inputs", "quantized_bias_type", "pot_scale_int16", "values_count", "num"})
+"""Options that the importer ignores: they choose how to compute, or repeat what shapes and types state."""
 
 
 @dataclass
@@ -33,6 +37,9 @@ class TFLiteNode(QuantizedNode):
     updates    the next values of variable tensors, by the number of the input
     """
 
+    ATTRIBUTE: ClassVar[str] = "option"
+    MISFITS: ClassVar[tuple[type[Exception], ...]] = ()
+
     tensors: Sequence[Tensor] = field(default_factory=list[Tensor])
     inner: Sequence[Tensor | None] = field(default_factory=list[Tensor | None])
     call: Callable[[int, Sequence[Value], str], list[Value]] | None = None
@@ -40,6 +47,14 @@ class TFLiteNode(QuantizedNode):
     updates: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     # Facts from the file
+
+    def attribute(self, name: str, value: Any) -> str:
+        return f"option {name} = {value}"
+
+    def ignores(self, name: str, value: Any) -> bool:
+        if self.kind.startswith(CUSTOM):
+            return name.startswith("_")
+        return name in UNIMPORTANT or not value
 
     def output_type(self, output: int = 0) -> UniformType | None:
         """Returns the quantized type of an output; None for plain numbers."""
@@ -89,13 +104,9 @@ class TFLiteNode(QuantizedNode):
     # Fused activations
 
     def operation(
-        self,
-        op_type: type[TensorOp],
-        inputs: Sequence[Value],
-        properties: Properties | None = None,
-        *,
+        self, op_type: type[TensorOp], inputs: Sequence[Value], properties: Properties | None = None, *,
         activation: int = 0,
-    ) -> Value:
+    ) -> Value:  # fmt: skip
         """Adds an operation as `pointwise` does, and the fused activation behind it."""
         return self.pointwise(op_type, inputs, properties, bounds=self.activation(activation))
 

@@ -15,6 +15,7 @@ import tflite  # pyright: ignore[reportMissingTypeStubs]
 
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError
+from qmlir.frontends.foreign import read_bytes
 from qmlir.frontends.tflite.flexbuffers import read_map
 from qmlir.frontends.tflite.parameters import Parameters, malformed, plain, wide_scales
 from qmlir.frontends.tflite.sparse import SparsityError, dense, read_sparsity
@@ -301,13 +302,7 @@ def read_model(source: Path | str | bytes) -> Model:
         FileError: The file cannot be read, is not a TFLite file, or contradicts itself.
     """
     file = "the model" if isinstance(source, bytes) else str(source)
-    if isinstance(source, bytes):
-        data = source
-    else:
-        try:
-            data = Path(source).read_bytes()
-        except OSError as error:
-            raise FileError(file, "must be a readable file", got=error) from None
+    data = source if isinstance(source, bytes) else read_bytes(Path(source), "a TFLite file")
     if data[4:8] != IDENTIFIER:
         raise FileError(file, f"must be a TFLite file: bytes 4 to 8 are {IDENTIFIER.decode()}", got=repr(data[4:8]))
     try:

@@ -1,6 +1,7 @@
 """Reductions along axes, and pools over windows."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -13,9 +14,10 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import ARGUMENTS, REDUCTIONS
+from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Value
-from qmlir.frontends.tflite.contraction import window_properties
-from qmlir.frontends.tflite.converters import Table
+from qmlir.frontends.tflite.contraction import Window
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import TensorOp, element_of
 from qmlir.ir.types import element_type_of
@@ -33,6 +35,13 @@ def _reduced_shape(node: TFLiteNode, x: Value, over: Sequence[int], keep_dims: b
 
 def _axes(node: TFLiteNode, x: Value, axes: Value) -> list[int]:
     return sorted({node.axis(a, node.rank(x)) for a in node.ints(axes, "axes")})
+
+
+def _axis(node: TFLiteNode, x: Value, axis: Value) -> int:
+    """Returns the axis that an input names."""
+    if not node.rank(x):
+        raise node.error("its input must have an axis", "a scalar")
+    return node.axis(node.only(axis, "axis"), node.rank(x))
 
 
 @converts("MEAN")
@@ -64,10 +73,7 @@ for _operator, _op_type in REDUCTIONS.items():
 def _argument(operator: str, op_type: type[TensorOp]) -> None:
     @converts(operator)
     def convert(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
-        axes = node.ints(axis, "axis")
-        if len(axes) != 1 or not node.rank(x):
-            raise node.error("it needs one axis", str(list(axes)))
-        at = node.axis(axes[0], node.rank(x))
+        at = _axis(node, x, axis)
         found = node.compute(op_type, [node.stored(x)], {"axis": at})
         shape = [d for i, d in enumerate(node.shape(x)) if i != at]
         dtype = node.tensors[0].dtype
@@ -83,10 +89,8 @@ for _operator, _op_type in ARGUMENTS.items():
 @converts("CUMSUM")
 def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse: bool) -> Value:
     """Running sums along an axis."""
-    axes = node.ints(axis, "axis")
-    if len(axes) != 1 or not node.rank(x):
-        raise node.error("it needs one axis", str(list(axes)))
-    properties = {"axis": node.axis(axes[0], node.rank(x)), "exclusive": bool(exclusive), "reverse": bool(reverse)}
+    at = _axis(node, x, axis)
+    properties = {"axis": at, "exclusive": exclusive, "reverse": reverse}
     return node.pointwise(nn.CumulativeSumOp, [x], properties)
 
 
@@ -152,15 +156,24 @@ def local_response_normalization(
 # Converters of pools over windows of [N, H, W, C].
 
 
+@dataclass(frozen=True, kw_only=True)
+class Pool(Window):
+    """The options of a pool."""
+
+    filter_height: int
+    filter_width: int
+    fused_activation_function: int
+
+    def over(self, node: TFLiteNode, x: Value) -> Properties:
+        """Returns the properties of a pool over images."""
+        window = self.filter_height, self.filter_width
+        return {**self.properties(node, node.shape(x), window), "window": window}
+
+
 def _pool(operator: str, op_type: type[WindowPoolOp]) -> None:
     @converts(operator)
-    def convert(
-        node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int,
-        filter_width: int, fused_activation_function: int,
-    ) -> Value:  # fmt: skip
-        strides, window = (stride_h, stride_w), (filter_height, filter_width)
-        properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
-        return node.operation(op_type, [x], properties, activation=fused_activation_function)
+    def convert(node: TFLiteNode, x: Value, *, pool: Pool) -> Value:
+        return node.operation(op_type, [x], pool.over(node, x), activation=pool.fused_activation_function)
 
 
 _pool("AVERAGE_POOL_2D", AveragePool2DOp)  # a mean of the elements inside the image: padding does not count
@@ -168,16 +181,12 @@ _pool("MAX_POOL_2D", MaxPool2DOp)
 
 
 @converts("L2_POOL_2D")
-def l2_pool_2d(
-    node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
-    fused_activation_function: int,
-) -> Value:  # fmt: skip
+def l2_pool_2d(node: TFLiteNode, x: Value, *, pool: Pool) -> Value:
     """The square root of the mean of the squares in a window."""
     if node.is_quantized(x):
         raise UnsupportedError("its input is quantized")
-    strides, window = (stride_h, stride_w), (filter_height, filter_width)
-    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
+    properties = pool.over(node, x)
     mean = node.insert(AveragePool2DOp, [node.insert(MulOp, [x, x])], properties)
-    y = node.operation(SqrtOp, [mean], activation=fused_activation_function)
+    y = node.operation(SqrtOp, [mean], activation=pool.fused_activation_function)
     node.mark_powers(2)
     return y

@@ -8,9 +8,9 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value, filled, sized
-from qmlir.frontends.tflite.converters import Table
-from qmlir.frontends.tflite.movement import only, places_of
+from qmlir.frontends.tflite.movement import places_of
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Array, Shape
 
@@ -36,7 +36,7 @@ def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least
 def _check_places(node: TFLiteNode, indices: Value, shape: Shape) -> None:
     """Checks that constant indices [..., rank] lie inside the shape that they index."""
     if not node.rank(indices) or node.shape(indices)[-1] > len(shape):
-        raise node.error(f"its indices must name at most {len(shape)} dimensions", str(list(node.shape(indices))))
+        raise node.error(f"its indices must name at most {len(shape)} dimensions", node.shape(indices))
     if isinstance(indices, Constant):
         limit = np.array(shape[: node.shape(indices)[-1]], np.int64)
         if ((indices.array < 0) | (indices.array >= limit)).any():
@@ -48,7 +48,7 @@ def scatter_nd(node: TFLiteNode, indices: Value, updates: Value, shape: Value) -
     """A tensor of zeros, to which the updates are added at their places."""
     wanted = node.ints(shape, "shape")
     if min(wanted, default=0) < 0:
-        raise node.error("its shape must not be negative", str(list(wanted)))
+        raise node.error("its shape must not be negative", wanted)
     _check_places(node, indices, wanted)
     zeros = _filled(node, wanted, 0)
     return node.compute(nn.ScatterReduceNDOp, [zeros, updates, places_of(node, indices)], {"reduction": "add"})
@@ -61,7 +61,7 @@ def sparse_to_dense(
     """A tensor filled with a default, with other values at the indices."""
     wanted, rank = node.ints(shape, "shape"), node.rank(indices)
     if rank > 2 or node.rank(values) > 1 or min(wanted, default=0) < 0:
-        raise node.error("it needs indices of rank 2 at most and a row of values", str(list(node.shape(indices))))
+        raise node.error("it needs indices of rank 2 at most and a row of values", node.shape(indices))
     count = node.shape(indices)[0] if rank else 1
     listed = node.reshaped(indices, (count, node.shape(indices)[1] if rank == 2 else 1))
     _check_places(node, listed, wanted)
@@ -118,10 +118,9 @@ def _segments(node: TFLiteNode, x: Value, ids: np.ndarray, empty: Constant, redu
 def _unsorted(operator: str, reduction: str, empty: float | None, least: bool) -> None:
     @converts(operator)
     def convert(node: TFLiteNode, x: Value, ids: Value, count: Value) -> Value:
-        segments, number = node.array(ids, "segments"), only(node, count, "number of segments")
+        segments, number = node.array(ids, "segments"), node.only(count, "number of segments")
         if segments.shape != node.shape(x)[: segments.ndim] or number < 0 or segments.max(initial=-1) >= number:
-            raise node.error(f"it needs a segment below {number} for each row of {list(node.shape(x))}",
-                             str(list(segments.shape)))  # fmt: skip
+            raise node.error(f"it needs a segment below {number} for each row of {list(node.shape(x))}", segments.shape)
         shape = (number, *node.shape(x)[segments.ndim :])
         return _segments(node, x, segments, _filled(node, shape, empty, least=least), reduction)
 
@@ -148,7 +147,7 @@ def segment_sum(node: TFLiteNode, x: Value, ids: Value) -> Value:
 @converts("ONE_HOT")
 def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Value, *, axis: int) -> Value:
     """`on` at the index along a new axis, `off` elsewhere."""
-    shape, count = node.shape(indices), only(node, depth, "depth")
+    shape, count = node.shape(indices), node.only(depth, "depth")
     at = node.axis(axis, len(shape) + 1)
     if count < 0 or any(int(np.prod(node.shape(v))) != 1 for v in (on, off)):
         raise node.error("it needs a depth that is not negative and two values", str(count))
@@ -163,7 +162,7 @@ def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Valu
 @converts("TOPK_V2")
 def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
     """The k largest elements of each row in descending order, and their indices."""
-    count, rank = only(node, k, "k"), node.rank(x)
+    count, rank = node.only(k, "k"), node.rank(x)
     if not rank or not 0 <= count <= node.shape(x)[-1]:
         raise node.error(f"its k must lie in the last of {list(node.shape(x))}", str(count))
     properties = {"axis": rank - 1, "k": count}
@@ -256,7 +255,7 @@ def range_(node: TFLiteNode, start: Value, limit: Value, delta: Value) -> Value:
     """Numbers from `start` in steps of `delta`, up to but without `limit`."""
     arrays = [_known(node, v).reshape(-1) for v in (start, limit, delta)]
     if any(a.size != 1 for a in arrays) or not np.isfinite(arrays).all() or not arrays[2][0]:
-        raise node.error("it needs a start, a limit and a step that is not 0", str([a.tolist()[:4] for a in arrays]))
+        raise node.error("it needs a start, a limit and a step that is not 0", [a.tolist()[:4] for a in arrays])
     first, last, step = (a[0].item() for a in arrays)
     count = max(int(np.ceil((last - first) / step)), 0)
     steps = np.arange(*node.room((count,))).astype(arrays[0].dtype)
@@ -270,7 +269,7 @@ def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
     try:
         found = np.broadcast_shapes(*(sized(s) for s in shapes))
     except ValueError:
-        raise node.error("its shapes must broadcast", str([list(s) for s in shapes])) from None
+        raise node.error("its shapes must broadcast", [list(s) for s in shapes]) from None
     return Constant(np.array(found, _dtype(node)))
 
 

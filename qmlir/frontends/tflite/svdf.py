@@ -18,9 +18,9 @@ from qmlir.dialects.nn.contraction import DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Value
 from qmlir.frontends.tflite.contraction import refuse_hybrid, weighted
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
@@ -44,7 +44,7 @@ def svdf(
     if state is None:
         raise node.error("it needs a state", "none")
     if [node.rank(v) for v in (x, feature, time, state)] != [2] * 4:
-        raise node.error("its input, weights and state must have rank 2", str(list(node.shape(x))))
+        raise node.error("its input, weights and state must have rank 2", node.shape(x))
     (batch, width), (filters, taken), (rows, places) = (node.shape(v) for v in (x, feature, time))
     if rank < 1 or filters % rank or rows != filters or taken != width or node.shape(state) != (batch, rows * places):
         shapes = ", ".join(str(list(node.shape(v))) for v in (x, feature, time, state))

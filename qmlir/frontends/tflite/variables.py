@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
@@ -23,8 +22,7 @@ from qmlir.frontends.function import Builder, Constant, Dequantized, Value
 from qmlir.frontends.quantized import QuantizedNode
 from qmlir.frontends.tflite.reader import Model
 from qmlir.ir.interfaces import Array
-from qmlir.ir.rewriting import name_hint
-from qmlir.ir.states import StateAttr, set_state
+from qmlir.ir.states import StateAttr
 from qmlir.ir.types import element_type_of, stored_type
 
 Key = Hashable
@@ -123,9 +121,7 @@ class Variables:
 
     def _read(self, variable: Variable, type: Attribute) -> Value:
         if variable.value is None:
-            block = self.builder.block
-            variable.value = variable.argument = block.insert_arg(type, len(block.args))
-            variable.argument.name_hint = name_hint(variable.name)
+            variable.value = variable.argument = self.builder.argument(variable.name, type)
         return variable.value
 
     def values(self) -> dict[Key, Value | None]:
@@ -152,16 +148,14 @@ class Variables:
         read = [v for v in self.known.values() if v.argument is not None]
         return sorted(read, key=lambda v: v.argument.index if v.argument is not None else 0)
 
-    def mark(self, main: func.FuncOp, results: int) -> None:
-        """Marks the states of the function, whose next values are its last results.
+    def marks(self, results: int) -> dict[int, StateAttr]:
+        """Returns the states of the function by argument; their next values are its last results.
 
         Args:
-            main: The function.
             results: The number of results before those of the states.
         """
-        for i, variable in enumerate(self.states()):
-            assert variable.argument is not None
-            set_state(main, variable.argument.index, StateAttr.of(results + i, variable.reset))
+        arguments = [(v.argument, v.reset) for v in self.states() if v.argument is not None]
+        return {a.index: StateAttr.of(results + i, reset) for i, (a, reset) in enumerate(arguments)}
 
 
 def _check_reset(variable: Variable, type: Attribute) -> None:

@@ -1,16 +1,18 @@
 """Imports a subgraph in one walk, subgraphs of control flow included."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
 from qmlir.formats.unknown import hint
+from qmlir.frontends.converters import Converter, Table, row_table
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.quantized import folded
@@ -26,21 +28,69 @@ from qmlir.frontends.tflite import (
     svdf,
 )
 from qmlir.frontends.tflite.converters import (
-    Converter,
-    Table,
-    import_opaque,
+    fused,
     import_own,
-    operator_table,
+    one_operation,
+    options,
+    options_ir,
     reason_against,
     tensor_ir,
 )
 from qmlir.frontends.tflite.delegate import declines, mark_undelegated
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
-from qmlir.frontends.tflite.stored import as_plain, as_stored, moves_stored, restored
 from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
+from qmlir.frontends.walk import Budgeted, imported
+from qmlir.ir.interfaces import Array
 from qmlir.ir.own_operators import own_operator
 from qmlir.ir.types import element_type_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Moves the stored integers of quantized constants at import, as LiteRT's operators of movement do.
+#
+# Such an operator copies bytes and leaves the meaning of the result to the result's own scales. So weights behind a
+# TRANSPOSE of a constant are constants, with a scale for each channel along the axis that the file states.
+
+
+MOVING = frozenset(
+    """CONCATENATION DENSIFY DEPTH_TO_SPACE EXPAND_DIMS GATHER GATHER_ND PACK RESHAPE REVERSE_V2 SLICE SPACE_TO_DEPTH
+    SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK""".split()
+)
+"""Operators that put no new elements into their result, and none more than once but by an index."""
+
+JOINING = frozenset({"CONCATENATION", "PACK"})
+"""Those of them that change the scale of parts whose type is not the result's."""
+
+
+def moves_stored(kind: str, inputs: Sequence[Value | None], outputs: Sequence[Tensor]) -> bool:
+    """Whether an operator only moves the stored integers of quantized constants."""
+    types = [t.type for t in outputs]
+    found: list[UniformType] = [x.type for x in inputs if isinstance(x, Dequantized)]
+    if kind not in MOVING or not found or not all(x is None or isinstance(x, Constant) for x in inputs):
+        return False
+    if kind in JOINING:
+        return len(found) == len(inputs) and all(type == types[0] and type.axis is None for type in found)
+    return all(type is not None and type.storage == found[0].storage for type in types)
+
+
+def as_stored(inputs: Sequence[Value | None]) -> list[Value | None]:
+    """Returns an operator's inputs with the stored integers in the place of quantized constants."""
+    return [Constant(x.stored, x.name) if isinstance(x, Dequantized) else x for x in inputs]
+
+
+def as_plain(outputs: Sequence[Tensor]) -> list[Tensor]:
+    """Returns an operator's outputs as tensors of plain integers."""
+    return [replace(t, type=None) for t in outputs]
+
+
+def restored(arrays: Sequence[Array], outputs: Sequence[Tensor], names: Sequence[str]) -> list[Value]:
+    """Returns moved integers as quantized constants of the types that the file states for the outputs."""
+    found = list[Value]()
+    for array, tensor, name in zip(arrays, outputs, names, strict=True):
+        assert tensor.type is not None
+        found.append(Dequantized(array, tensor.type, name))
+    return found
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # Walks over the operators of a subgraph; each operator is converted, computed at import, or kept as opaque.
@@ -57,24 +107,14 @@ from qmlir.ir.types import element_type_of
 DEEPEST = 32
 """The deepest nesting of subgraph calls; deeper nesting is taken for recursion, which is an error."""
 
-MOST_OPERATORS = 5_000
-"""The most calls, and operators of called subgraphs, of one import: some seconds. Nested loops soon exceed it."""
-
 
 @dataclass
-class _Shared:
-    """The data that all walks of an import share; `called` counts calls and operators of called subgraphs."""
+class _Shared(Budgeted):
+    """The data that all walks of an import share; calls count as operators of called subgraphs."""
 
     model: Model
     builder: Builder
     variables: Variables
-    called: int = 0
-
-    def count(self) -> None:
-        """Counts a call or an operator of a called subgraph."""
-        self.called += 1
-        if self.called > MOST_OPERATORS:
-            raise UnsupportedError(f"what it stands for has more than {MOST_OPERATORS} operators")
 
 
 @dataclass
@@ -152,30 +192,29 @@ class Walk:
     def _import(self, operator: Operator, number: int) -> None:
         """Imports an operator, the `number`th of its subgraph, and records the values of its outputs."""
         if self.depth:
-            self.shared.count()
+            self.shared.count("operators")
         tensors = [self.graph.tensors[i] for i in operator.outputs]
         node = self.node(operator.kind, tensors)
         node.position = number
         node.inner = [None if i == ABSENT else self.graph.tensors[i] for i in operator.intermediates]
         inputs: list[Value | None] = []
         before = self.variables.values()
-        try:
-            results = self._results(node, operator, inputs)
-            if declines(operator, self.graph):
-                mark_undelegated(node.pending)
-            node.commit(results, self.add, rename=not self.depth)
-        except UnsupportedError as refusal:
-            node.discard()
+
+        def refuses(_: UnsupportedError) -> bool:
             node.updates.clear()
             self.variables.restore(before)
-            if self.depth:
-                raise
+            return bool(self.depth)
+
+        def opaque(reason: str) -> list[Value]:
             names = ["" if i == ABSENT else self.graph.tensors[i].name for i in operator.inputs]
-            results = import_opaque(node, operator, inputs, names, refusal.need)
-            node.commit(results, self.add)
-        except FileError:
-            node.discard()
-            raise
+            types = [tensor_ir(t) for t in tensors]
+            kind = f"tflite.{operator.kind}"
+            return node.add_opaque(kind, inputs, names, options_ir(operator), operator.version, types, reason)
+
+        results = imported(
+            node, lambda: self._results(node, operator, inputs), opaque, self.add, within=bool(self.depth),
+            refuses=refuses,
+        )  # fmt: skip
         for index, result in zip(operator.outputs, results, strict=False):
             if index not in self.graph.inputs:  # a cut network begins at tensors that the file computes
                 self.values[index] = result
@@ -199,17 +238,19 @@ class Walk:
         if moves_stored(operator.kind, inputs, node.tensors):
             results = self._moved(node, operator, converter, inputs)
         else:
-            results = converter(node, operator, inputs)
+            results = converter(node, inputs, options(node, operator, converter))
         for position in node.updates:
             if not (state := self.graph.tensors[operator.inputs[position]]).variable:
                 raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
         if len(results) < len(node.tensors):
-            raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
+            raise node.error(f"it must have at most {len(results)} outputs", len(node.tensors))
         if operator.kind != "RANK":
             refuse_constants(inputs, results, node.builder.counted)
         results = folded(node, inputs, results)
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
+        if declines(operator, self.graph):
+            mark_undelegated(node.pending)
         return results
 
     def _moved(
@@ -217,11 +258,11 @@ class Walk:
     ) -> list[Value]:
         """Returns the outputs of an operator that moves the stored integers of quantized constants, as constants."""
         plain = self.node(operator.kind, as_plain(node.tensors))
-        made = converter(plain, operator, as_stored(inputs))
+        made = converter(plain, as_stored(inputs), options(node, operator, converter))
         known = computed(plain.pending)
         plain.discard()
         if known is None:
-            return converter(node, operator, inputs)
+            return converter(node, inputs, options(node, operator, converter))
         return restored([known[x] if isinstance(x, SSAValue) else x.array for x in made], node.tensors, node.outputs)
 
     def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
@@ -233,7 +274,7 @@ class Walk:
             arguments: The values of the subgraph's inputs.
             step: A part of the tensors' prefix that tells several runs of a subgraph apart.
         """
-        self.shared.count()
+        self.shared.count("operators")
         subgraphs = self.shared.model.subgraphs
         if not 0 <= index < len(subgraphs):
             raise node.error(f"it must call one of {len(subgraphs)} subgraphs", str(index))
@@ -241,7 +282,7 @@ class Walk:
             raise node.error("subgraphs must not call themselves", f"more than {DEEPEST} calls in one another")
         graph, first = subgraphs[index], next(filter(None, node.outputs), "")
         if len(arguments) != len(graph.inputs):
-            raise node.error(f"subgraph {index} must take its {len(arguments)} inputs", str(len(graph.inputs)))
+            raise node.error(f"subgraph {index} must take its {len(arguments)} inputs", len(graph.inputs))
         walk = Walk(self.shared, graph, node.pending.extend, {}, f"{first}.{step}", self.depth + 1)
         for tensor, value in zip(graph.inputs, arguments, strict=True):
             check(node, f"its argument of subgraph {index}", graph.tensors[tensor], value)
@@ -261,7 +302,7 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     if counted is not None and len(own) == len(stated):  # how many elements there are, the file cannot know
         stated[counted.axis] = own[counted.axis]
     if not tensor.dynamic and own != stated:
-        raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))
+        raise node.error(f"{what} must have shape {list(node.shape(value))}", tensor.shape)
     type = node.type_of(value)
     if tensor.dtype is None:
         raise node.error(f"{what} must be of a type that qmlir has", tensor.kind.lower())
@@ -315,13 +356,13 @@ def while_(node: TFLiteNode, *inputs: Value, cond_subgraph_index: int, body_subg
         values = node.called_subgraph(body_subgraph_index, values, f"{run}.")
         run += 1
         if len(values) != len(inputs):
-            raise node.error(f"its body must have {len(inputs)} outputs", str(len(values)))
+            raise node.error(f"its body must have {len(inputs)} outputs", len(values))
     return tuple(values)
 
 
 def _one(node: TFLiteNode, values: list[Value]) -> Value:
     if len(values) != 1:
-        raise node.error("the subgraph of its condition must have one output", str(len(values)))
+        raise node.error("the subgraph of its condition must have one output", len(values))
     return values[0]
 
 
@@ -373,15 +414,14 @@ def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
 # All converters.
 
 
-_OWN = Table.of(
+CONVERTERS = Table.of(
     *(
         f.converts
         for f in (contraction, detection, elementwise, mediapipe, movement, recurrent, reduction, scatter, svdf)
     ),
     converts,
+    rows=row_table(OPERATORS, one_operation, fused),
 )
-
-CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""
 
 

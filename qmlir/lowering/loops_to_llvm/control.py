@@ -161,7 +161,11 @@ def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
     """The weights and the arena size that plan-memory noted on the module, as global constants for the caller."""
     size, blob, name = ARENA_SIZE.of(module), WEIGHTS_BLOB.of(module), entry.sym_name.data
     if size is None or blob is None:
-        _refuse(entry, "must have its memory planned", f"{ARENA_SIZE.attribute(module)} and {blob}")
+        _refuse(
+            entry,
+            "must have its memory planned",
+            f"{ARENA_SIZE.attribute(module)} and {WEIGHTS_BLOB.attribute(module)}",
+        )
     held = blob.array.reshape(-1).view("i1")
     needed = IntegerAttr(arena_of_batch(entry, size), i64)
     bytes = dense_of(TensorType(i8, [held.size]), held)

@@ -276,13 +276,9 @@ class NNCode:
         return self.constant(np.array(number, dtype_of(element_of(like))))
 
     def insert(
-        self,
-        kind: type[TensorOp],
-        operands: Sequence[SSAValue | Sequence[SSAValue]],
-        properties: Mapping[str, Property] | None = None,
-        *,
-        element: Attribute | None = None,
-    ) -> SSAValue:
+        self, kind: type[TensorOp], operands: Sequence[SSAValue | Sequence[SSAValue]],
+        properties: Mapping[str, Property] | None = None, *, element: Attribute | None = None,
+    ) -> SSAValue:  # fmt: skip
         """Appends an operation on plain or quantized values; nn computes on f16 and narrower floats in f32.
 
         Raises:
@@ -298,12 +294,9 @@ class NNCode:
         return self._made(kind, operands, given, element)
 
     def _made(
-        self,
-        kind: type[TensorOp],
-        operands: Sequence[SSAValue | Sequence[SSAValue]],
-        properties: Mapping[str, Attribute | None],
-        element: Attribute | None,
-    ) -> SSAValue:
+        self, kind: type[TensorOp], operands: Sequence[SSAValue | Sequence[SSAValue]],
+        properties: Mapping[str, Attribute | None], element: Attribute | None,
+    ) -> SSAValue:  # fmt: skip
         try:
             op = kind.make(operands, properties, element=element)
         except VerifyException as error:

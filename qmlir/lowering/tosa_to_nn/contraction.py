@@ -95,13 +95,9 @@ def declared_channels(op: tosa.ConvolutionOp) -> int:
 
 
 def _transposed(
-    code: NNCode,
-    op: tosa.TransposeConv2DOp,
-    x: SSAValue,
-    w: SSAValue | Array,
-    points: list[int],
+    code: NNCode, op: tosa.TransposeConv2DOp, x: SSAValue, w: SSAValue | Array, points: list[int],
     b: SSAValue | Array | None,
-) -> Layer:
+) -> Layer:  # fmt: skip
     """A convolution of the image with zeros between its elements, by the weights turned by 180 degrees."""
     stride, out_pad = numbers(op.stride), numbers(op.out_pad)
     if max(stride) > 1:

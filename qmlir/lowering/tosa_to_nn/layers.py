@@ -180,14 +180,9 @@ def _matrix_product(code: NNCode, op: tosa.MatMulOp, tail: Tail) -> SSAValue | N
 
 
 def _checked(
-    code: NNCode,
-    kind: type[nn.MatMulOp] | type[WeightedOp],
-    operands: Sequence[SSAValue | Sequence[SSAValue]],
-    properties: dict[str, Property],
-    result: UniformType,
-    tail: Tail,
-    constants: Sequence[nn.ConstantOp],
-) -> SSAValue | None:
+    code: NNCode, kind: type[nn.MatMulOp] | type[WeightedOp], operands: Sequence[SSAValue | Sequence[SSAValue]],
+    properties: dict[str, Property], result: UniformType, tail: Tail, constants: Sequence[nn.ConstantOp],
+) -> SSAValue | None:  # fmt: skip
     """Appends a layer and its constants if nn-to-qint computes exactly what `tail` states; else drops them."""
     bounds = {"min": tail.low, "max": tail.high}
     reals = {

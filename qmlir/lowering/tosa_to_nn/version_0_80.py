@@ -141,12 +141,9 @@ class _Modern:
         return op.results[0]
 
     def make(
-        self,
-        kind: type[TosaOp],
-        operands: Sequence[SSAValue],
-        properties: Mapping[str, Attribute] | None = None,
+        self, kind: type[TosaOp], operands: Sequence[SSAValue], properties: Mapping[str, Attribute] | None = None,
         result: Attribute | None = None,
-    ) -> SSAValue:
+    ) -> SSAValue:  # fmt: skip
         """Inserts an operation of 1.0 with the result's type, unless another type is given."""
         own = kind.get_irdl_definition().properties
         given = {k: v for k, v in {**self.op.properties, **self.op.attributes}.items() if k in own}

@@ -12,7 +12,6 @@ Debian has what this takes as bochs, bochs-term, gcc and binutils. Tests are ski
 import os
 import pty
 import re
-import shutil
 import struct
 import subprocess
 import tempfile
@@ -20,12 +19,11 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from qmlir.backends.cpu.jit import Executable
 from qmlir.numerics import Array
-from tests.backends.cpu.emulated import job_of
+from tests.backends.cpu.emulated import job_of, outputs_of, tool
 
 MODELS = {"icelake-server": "corei7_icelake_u", "skylake-avx512": "corei7_skylake_x"}
 """Bochs's processor for LLVM's. Each has the instructions of its processor only, and stops at others."""
@@ -253,26 +251,18 @@ info: action=ignore
 """
 
 
-def _tool(name: str, package: str) -> str:
-    """The path of a program; skips the test where it is missing."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"there is no {name}: apt-get install {package}")
-    return found
-
-
 @cache
 def _models() -> str:
     """The processors that Bochs knows."""
-    done = subprocess.run([_tool("bochs", "bochs"), "--help", "cpu"], capture_output=True, text=True, check=False)
+    done = subprocess.run([tool("bochs", "bochs"), "--help", "cpu"], capture_output=True, text=True, check=False)
     return done.stdout + done.stderr
 
 
 def require(cpu: str) -> None:
     """Skips the test where a program that it takes, or Bochs's model of a processor, is missing."""
-    _tool("gcc", "gcc")
+    tool("gcc", "gcc")
     for name in ("as", "ld", "objcopy", "objdump"):
-        _tool(name, "binutils")
+        tool(name, "binutils")
     if MODELS[cpu] not in _models():
         pytest.skip(f"this Bochs has no {MODELS[cpu]}")
     if not list(Path("/usr/lib").glob("*/bochs/plugins/libbx_term_gui.so")):
@@ -360,7 +350,7 @@ def run_as(executable: Executable, inputs: Sequence[Array], model: str) -> bytes
         control, terminal = pty.openpty()  # its display wants a terminal
         try:
             with (folder / "screen").open("wb") as screen:
-                command = [_tool("bochs", "bochs"), "-q", "-f", "settings", "-rc", "debugger"]
+                command = [tool("bochs", "bochs"), "-q", "-f", "settings", "-rc", "debugger"]
                 environment = {**os.environ, "TERM": "xterm"}
                 subprocess.run(
                     command,
@@ -383,14 +373,7 @@ def run(executable: Executable, inputs: Sequence[Array], cpu: str) -> list[Array
     """The outputs of an executable as Bochs computes them for a processor of LLVM's name."""
     data = run_as(executable, inputs, MODELS[cpu])
     assert data is not None
-    results: list[Array] = []
-    start = 0
-    for spec in executable.signature.outputs:
-        count = int(np.prod(spec.shape, dtype=np.int64))
-        results.append(np.frombuffer(data, spec.dtype, count, start).reshape(spec.shape))
-        start += count * spec.dtype.itemsize
-    assert start == len(data)
-    return results
+    return outputs_of(executable, data)
 
 
 def instructions(data: bytes) -> set[str]:

@@ -72,7 +72,7 @@ int main(int count, char **arguments) {
 
 
 @cache
-def _tool(name: str, package: str) -> str:
+def tool(name: str, package: str) -> str:
     """The path of a program; skips the test where it is missing."""
     found = shutil.which(name)
     if found is None:
@@ -81,16 +81,16 @@ def _tool(name: str, package: str) -> str:
 
 
 def emulator() -> str:
-    return _tool("qemu-aarch64", "qemu-user")
+    return tool("qemu-aarch64", "qemu-user")
 
 
 def compiler() -> str:
-    return _tool("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
+    return tool("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu")
 
 
 def binutil(name: str) -> str:
     """The path of a program for object files, `objdump` or `objcopy`."""
-    return _tool(f"aarch64-linux-gnu-{name}", "binutils-aarch64-linux-gnu")
+    return tool(f"aarch64-linux-gnu-{name}", "binutils-aarch64-linux-gnu")
 
 
 def require() -> None:
@@ -120,6 +120,18 @@ def job_of(executable: Executable, inputs: Sequence[Array]) -> bytes:
     return b"".join([struct.pack(f"<{len(head)}q", *head), *(np.ascontiguousarray(x).tobytes() for x in data)])
 
 
+def outputs_of(executable: Executable, data: bytes) -> list[Array]:
+    """The arrays that the C program writes, which are all of the bytes."""
+    results: list[Array] = []
+    start = 0
+    for spec in executable.signature.outputs:
+        count = int(np.prod(spec.shape, dtype=np.int64))
+        results.append(np.frombuffer(data, spec.dtype, count, start).reshape(spec.shape))
+        start += count * spec.dtype.itemsize
+    assert start == len(data)
+    return results
+
+
 def run_as(executable: Executable, inputs: Sequence[Array], processor: str) -> tuple[int, bytes]:
     """The exit status of a program on a processor of qemu, and the bytes of its outputs."""
     require()
@@ -141,14 +153,7 @@ def run(executable: Executable, inputs: Sequence[Array], cpu: str) -> list[Array
     """The outputs of an executable for AArch64, as the emulator computes them for a processor of LLVM's name."""
     status, data = run_as(executable, inputs, EMULATED.get(cpu, "max"))
     assert status == 0
-    results: list[Array] = []
-    start = 0
-    for spec in executable.signature.outputs:
-        count = int(np.prod(spec.shape, dtype=np.int64))
-        results.append(np.frombuffer(data, spec.dtype, count, start).reshape(spec.shape))
-        start += count * spec.dtype.itemsize
-    assert start == len(data)
-    return results
+    return outputs_of(executable, data)
 
 
 def instructions(data: bytes) -> set[str]:

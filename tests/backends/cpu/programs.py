@@ -11,7 +11,6 @@ Debian has what this takes as lld, qemu-user and nodejs. Tests are skipped where
 """
 
 import math
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from qmlir.backends.cpu import Executable, Machine
 from qmlir.backends.cpu.emit import symbol
 from qmlir.backends.cpu.machine import compile_object, host_triple
 from qmlir.numerics import Array
+from tests.backends.cpu.emulated import tool
 
 SECONDS = 1800
 """The longest that a program may run."""
@@ -304,14 +303,6 @@ fs.writeSync(1, Buffer.concat(results));
 
 COUNTED = ("-icount", "shift=0,sleep=off")
 """Settings of qemu by which each instruction takes a nanosecond."""
-
-
-def tool(name: str, package: str) -> str:
-    """The path of a program; skips the test where it is missing."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"there is no {name}: apt-get install {package}")
-    return found
 
 
 def _of(table: Mapping[str, object], architecture: str) -> str:

@@ -280,7 +280,7 @@ REFUSALS: dict[str, tuple[tuple[Any, ...], str]] = {
         ("Int8Conv", "x w", "y", {**CONV, "kernel": 2, **OUT}), "its kernel must be that of its weights"),
     "groups that do not divide": (
         ("Int8Conv", "x w", "y", {**CONV, "group": 3, **OUT}), "its groups must divide 4 inputs and 8 outputs"),
-    "another order": (("Int8Conv", "x w", "y", {**CONV, "order": "CHWN", **OUT}), "its order must be NCHW or NHWC"),
+    "another order": (("Int8Conv", "x w", "y", {**CONV, "order": "CHWN", **OUT}), "order must be NCHW or NHWC"),
     "sizes that differ": (("Int8Sum", "x w", "y", OUT), "its inputs must have one shape"),
     "one input": (("Int8Sum", "x", "y", OUT), "it needs 2 inputs, got 1"),
     "an argument of another type": (

@@ -4,8 +4,7 @@ import pytest
 
 from qmlir.compiler import main_function
 from qmlir.frontends.caffe2 import load_caffe2
-from qmlir.frontends.caffe2.converters import UNCONVERTED
-from qmlir.frontends.caffe2.walk import CONVERTERS
+from qmlir.frontends.caffe2.walk import CONVERTERS, UNCONVERTED
 from qmlir.frontends.opaque import opaque_report
 from tests.frontends.caffe2.nets import U8
 from tests.frontends.caffe2.samples import BOTH, samples

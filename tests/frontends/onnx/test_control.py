@@ -9,7 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
-from qmlir.frontends.onnx import control, load_onnx, walk
+from qmlir.frontends import walk
+from qmlir.frontends.onnx import control, load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.facts import NAME
 from qmlir.ir.rewriting import tensor_name
@@ -171,7 +172,7 @@ def test_loops_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     constants = {"count": np.array(1 << 40), "go": np.array(True), "start": floats(3)}
     proto = network([counting()], [info("x", FLOAT, [3])], "last", **constants)
     assert opaque_report(load_onnx(proto))[0].reason == "it runs more than 50 times"
-    monkeypatch.setattr(walk, "MOST_NODES", 100)
+    monkeypatch.setattr(walk, "MOST_OPERATORS", 100)
     assert opaque_report(load_onnx(proto))[0].reason == "what it stands for has more than 100 nodes"
 
 

@@ -337,7 +337,7 @@ def test_converters_know_every_version_of_their_operators() -> None:
     from qmlir.frontends.onnx.walk import CONVERTERS, FOLDS
 
     for table in (CONVERTERS, FOLDS):
-        for domain, operator, versions in table.operators():
+        for domain, operator, versions in table.versions():
             known = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == operator}
             assert set(versions) <= known | {1}, (domain, operator)
 

@@ -185,7 +185,7 @@ def test_what_is_refused_and_what_does_not_fit() -> None:
         model(node("RNN", "x w r b", hidden_size=H), {"x": [2000, 1, WIDTH]}, constants)
     )
     for attributes, need in (
-        ({"direction": "sideways"}, "its direction must be"),
+        ({"direction": "sideways"}, "its attribute direction must be forward, reverse or bidirectional"),
         ({"activations": ["Sine"]}, "must be ONNX's"),
         ({"direction": "bidirectional"}, "its W must be of shape"),
         ({"hidden_size": H + 1}, "its hidden_size must be that of its weights"),

@@ -47,7 +47,7 @@ def test_what_is_refused() -> None:
     assert "twice" in reason(network((4,), pool_int64s=[1, 1, 5, 1, 2, 2, 2, 3, 1, 1, 2, 3]))
     assert "have one index" in reason(network((4,), ngram_indexes=[0, 0, 2, 6, 4, 3, 5]))
     for changed, error in (
-        ({"mode": "TFF"}, "its mode must be one of TF, IDF, TFIDF, got TFF"),
+        ({"mode": "TFF"}, "its attribute mode must be TF, IDF or TFIDF, got TFF"),
         ({"ngram_indexes": [0]}, "an index for each n-gram"),
         ({"ngram_counts": [0, 4, 9]}, "whole 2-grams, got 5 items"),
         ({"ngram_counts": [0, 30]}, "ascending places in 12 items"),

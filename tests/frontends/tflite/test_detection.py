@@ -109,7 +109,10 @@ def test_post_process_of_bytes() -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({k: v for k, v in OPTIONS.items() if k != "num_classes"}, "it needs its option num_classes, got none"),
+        (
+            {k: v for k, v in OPTIONS.items() if k != "num_classes"},
+            "it needs its option num_classes, a number, got none",
+        ),
         (b"no map", "its options must be a flexbuffer of names with numbers, got another format"),
         ({**OPTIONS, "num_classes": 9}, r"its inputs must be encodings \[1, B, 4 or more\], scores \[1, B, 9 or 10\]"),
         ({**OPTIONS, "max_detections": 0}, "it must find at least one detection"),

@@ -40,7 +40,7 @@ def test_the_good_one_is_good() -> None:
 
 def test_missing_file(tmp_path: Path) -> None:
     refused(tmp_path / "none.tflite", "no such file")
-    refused(tmp_path, "directory")
+    refused(tmp_path, "a folder")
 
 
 @pytest.mark.parametrize("data", [b"", b"hello, world", bytes(100), b"\x08\x00\x00\x00TFL2" + bytes(40)])

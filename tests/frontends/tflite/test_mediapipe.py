@@ -144,8 +144,9 @@ def test_elements_return_to_the_places_of_the_maxima() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [(b"", "among them padding"), (numbers(1, 2), "among them stride_h"), (numbers(7, 2, 2), r"must be 1 \(SAME\)"),
-     (numbers(1, 0, 2), "must be at least 1"), (numbers(1, -5, 2), "must be at least 1")],
+    [(b"", "needs its option padding"), (numbers(1, 2), "needs its option stride_h"),
+     (numbers(7, 2, 2), r"must be 1 \(SAME\)"), (numbers(1, 0, 2), "must be at least 1"),
+     (numbers(1, -5, 2), "must be at least 1")],
 )  # fmt: skip
 def test_options_that_lie_are_errors(options: bytes, message: str) -> None:
     with pytest.raises(NodeError, match=message):

@@ -16,7 +16,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop.cases import ALL, Case, sample_case
-from tests.lowering.qint_to_tosa import specification
+from tests.lowering import tosa_specification as specification
 from tests.lowering.qint_to_tosa.tosa_cases import MORE, REFUSED, ROOTS, tosa_cases
 from tests.ops.samples import HALF, MOST, Sample, i, narrow, scaled, summed, zeros
 from tests.transforms.quantize.calibrated import parsed

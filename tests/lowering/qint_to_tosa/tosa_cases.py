@@ -80,69 +80,37 @@ REFUSED = {
 
 MORE = (
     Sample(qint.Conv2DOp, "rows left over", (i(8, 2, 6, 7, 2), i(8, 3, 3, 2, 2), b(3)), zero(9) | window((2, 3))),
-    Sample(
-        qint.Conv2DOp,
-        "padding left over",
-        (i(8, 1, 5, 5, 2), i(8, 3, 2, 2, 2), b(3)),
-        zero(-128) | window((3, 3), (0, 2, 1, 3)),
-    ),
-    Sample(
-        qint.Conv2DOp, "image left over", (i(8, 1, 1, 2, 1), i(8, 2, 1, 1, 1)), zero(7) | window((3, 4), (2, 1, 3, 0))
-    ),
+    Sample(qint.Conv2DOp, "padding left over", (i(8, 1, 5, 5, 2), i(8, 3, 2, 2, 2), b(3)),
+           zero(-128) | window((3, 3), (0, 2, 1, 3))),
+    Sample(qint.Conv2DOp, "image left over", (i(8, 1, 1, 2, 1), i(8, 2, 1, 1, 1)),
+           zero(7) | window((3, 4), (2, 1, 3, 0))),
     Sample(qint.AveragePool2DOp, "dilated i8", (i(8, 1, 7, 7, 2),), window(dilations=(2, 3), window=(3, 2))),
     Sample(qint.AveragePool2DOp, "all values", (i(8, 1, 90, 3, 2),), window(window=(2, 1))),
-    Sample(
-        qint.AveragePool2DOp,
-        "counting leftovers",
-        (i(8, 1, 6, 5, 2),),
-        COUNT_PAD | zero(127) | window((2, 3), (0, 1, 2, 2), window=(3, 3)),
-    ),
+    Sample(qint.AveragePool2DOp, "counting leftovers", (i(8, 1, 6, 5, 2),),
+           COUNT_PAD | zero(127) | window((2, 3), (0, 1, 2, 2), window=(3, 3))),
     Sample(qint.MaxPool2DOp, "leftovers", (i(8, 1, 8, 7, 2),), window((3, 2), (1, 1, 0, 0), window=(2, 2))),
     Sample(qint.MaxPool2DOp, "dilated i16", (i(16, 2, 8, 7, 2),), window((2, 1), (1, 0, 1, 1), (3, 2), (2, 2))),
     Sample(qint.RequantizeOp, "beyond reach", (i(32, 200),), scaled([HALF + 99], [2]) | narrow(8, -7, -100), i8),
-    Sample(
-        qint.RequantizeOp,
-        "channels beyond reach",
-        (i(32, 90, 3),),
-        scaled([HALF, MOST, HALF + 1], [0, 9, -3], "double") | narrow(16, 3),
-        i16,
-    ),
-    Sample(
-        qint.RequantizeOp, "double below zero", (i(32, 400, most=70),), scaled([MOST], [-5], "double") | narrow(), i8
-    ),
-    Sample(
-        qint.RequantizeOp, "double channels", (i(32, 90, 2),), scaled([MOST, HALF], [-25, -31], "double") | narrow(), i8
-    ),
-    Sample(
-        qint.RequantizeOp,
-        "upup in one step",
-        (i(8, 256),),
-        scaled([HALF + 5], [1], "upup") | narrow() | {"input_zero_point": int32(-128)},
-        i8,
-    ),
-    Sample(
-        qint.RequantizeOp,
-        "i16 with zero points",
-        (i(16, 300),),
-        scaled([HALF + 5], [-2]) | narrow(16, 5) | {"input_zero_point": int32(-99)},
-        i16,
-    ),
+    Sample(qint.RequantizeOp, "channels beyond reach", (i(32, 90, 3),),
+           scaled([HALF, MOST, HALF + 1], [0, 9, -3], "double") | narrow(16, 3), i16),
+    Sample(qint.RequantizeOp, "double below zero", (i(32, 400, most=70),), scaled([MOST], [-5], "double") | narrow(),
+           i8),
+    Sample(qint.RequantizeOp, "double channels", (i(32, 90, 2),),
+           scaled([MOST, HALF], [-25, -31], "double") | narrow(), i8),
+    Sample(qint.RequantizeOp, "upup in one step", (i(8, 256),),
+           scaled([HALF + 5], [1], "upup") | narrow() | {"input_zero_point": int32(-128)}, i8),
+    Sample(qint.RequantizeOp, "i16 with zero points", (i(16, 300),),
+           scaled([HALF + 5], [-2]) | narrow(16, 5) | {"input_zero_point": int32(-99)}, i16),
     Sample(qint.RequantizeOp, "i32 of i16", (i(16, 300),), scaled([MOST], [3]) | narrow(32, 100_000), i32),
-    Sample(
-        qint.AddOp, "of far scales", (i(8, 300), i(8, 300)), zeros(-128, 127) | summed([HALF + 1, 3], 44) | narrow(), i8
-    ),
+    Sample(qint.AddOp, "of far scales", (i(8, 300), i(8, 300)),
+           zeros(-128, 127) | summed([HALF + 1, 3], 44) | narrow(), i8),
     Sample(qint.AddOp, "of one", (i(8, 300), i(8, 300)), summed([HALF + 1, 0], 30) | narrow(), i8),
     Sample(qint.AddOp, "small shift", (i(8, 300), i(8, 300)), summed([2, -3], 1) | narrow(8, 4), i8),
     Sample(qint.AddOp, "of i16", (i(16, 300), i(16, 300)), summed([HALF - 1, HALF - 1], 31) | narrow(16), i16),
-    Sample(
-        qint.Conv2DOp,
-        "weights of u8",
-        (i(8, 1, 4, 4, 4), Operand((6, 2, 2, 2), i16, -200, 55), b(6)),
-        groups(2) | zero(7) | window(padding=(1, 0, 0, 0)),
-    ),
-    Sample(
-        qint.DepthwiseConv2DOp, "weights of u8", (i(8, 1, 5, 4, 3), Operand((1, 3, 3, 6), i16, -1, 254)), zero(-128)
-    ),
+    Sample(qint.Conv2DOp, "weights of u8", (i(8, 1, 4, 4, 4), Operand((6, 2, 2, 2), i16, -200, 55), b(6)),
+           groups(2) | zero(7) | window(padding=(1, 0, 0, 0))),
+    Sample(qint.DepthwiseConv2DOp, "weights of u8", (i(8, 1, 5, 4, 3), Operand((1, 3, 3, 6), i16, -1, 254)),
+           zero(-128)),
     Sample(qint.FullyConnectedOp, "weights of u8", (i(8, 3, 9), Operand((5, 9), i16, -255, 0), b(5)), zero(3)),
     Sample(qint.SaturatingFullyConnectedOp, "odd", (i(8, 3, 7), i(8, 4, 7), b(4)), zero(-128)),
     Sample(nn.SliceOp, "in steps", (i(8, 9, 7, 4),), steps([8, 1, 0], [3, 3, 4], [-3, 2, 1])),
@@ -154,7 +122,7 @@ MORE = (
     Sample(nn.ReduceMaxOp, "of i8", (i(8, 3, 4, 5),), {"axes": integers([0, 2])}),
     Sample(nn.ReduceMinOp, "of i16", (i(16, 3, 4, 5),), {"axes": integers([1])}),
     Sample(nn.PadOp, "another i32", (i(32, 3, 2),), pads([0, 1], [2, 0], IntegerAttr(-(1 << 31), i32))),
-)
+)  # fmt: skip
 """What the ways through tosa differ in, beside the samples of every operation."""
 
 

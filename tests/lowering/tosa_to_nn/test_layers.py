@@ -22,7 +22,7 @@ from qmlir.ir.facts import NUMERICS
 from qmlir.ir.names import names_of
 from qmlir.ir.source import parse_text
 from qmlir.ir.verify import verify
-from tests.lowering.qint_to_tosa import specification
+from tests.lowering import tosa_specification as specification
 
 Array = npt.NDArray[Any]
 

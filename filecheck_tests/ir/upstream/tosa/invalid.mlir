@@ -1,140 +1,120 @@
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_w1: expected-error@+1 {{'tosa.conv2d' needs strides and dilations of at least 1 and no negative padding, got [0, 1], [1, 1] and [1, 1, 1, 1]}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 0, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_w2: expected-error@+1 {{'tosa.conv2d' needs input - 1 + padding - (kernel - 1) * dilation to be a multiple of the stride along dimension 1, got 4 - 1 + 1 + 1 - (3 - 1) * 1 and a stride of 2}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 2, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_w3: expected-error@+1 {{'tosa.conv2d' must yield 4 elements along dimension 1, got tensor<1x3x5x2xi32>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x3x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c1: expected-error@+1 {{'tosa.conv2d' needs weight of rank 4, got tensor<2x3x3xi8>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xf32>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xf32>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c2_elements: expected-error@+1 {{'tosa.conv2d' needs input and weight that are both integers or both floats, got i8 and f32}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xf32>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c2_accumulator: expected-error@+1 {{'tosa.conv2d' needs an acc_type of i32 for elements of type i8, got f32}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = f32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi8>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi8>, tensor<1xi8>)
 // conv2d_c3_element: expected-error@+1 {{'tosa.conv2d' needs bias of element type i32, got tensor<2xi8>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<3xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<3xi32>, tensor<1xi8>)
 // conv2d_c3_length: expected-error@+1 {{'tosa.conv2d' needs a bias of 1 or 2 elements, got tensor<3xi32>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<3xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi16>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi16>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c4: expected-error@+1 {{'tosa.conv2d' needs input_zp of element type i16, got tensor<1xi8>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i48, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi16>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c5: expected-error@+1 {{'tosa.conv2d' slides over 2 dimensions, got properties for others: 2, 2, 2 entries}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x4xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x4xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c6_input: expected-error@+1 {{'tosa.conv2d' needs weights for the input's channels, got tensor<2x3x3x4xi8> for tensor<1x4x5x3xi8>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x4xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c6_output: expected-error@+1 {{'tosa.conv2d' must yield 2 channels, got tensor<1x4x5x3xi32>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x4x5x3xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // conv2d_c6_images: expected-error@+1 {{'tosa.conv2d' must yield as many images as it takes, got tensor<2x4x5x2xi32> from tensor<1x4x5x3xi8>}}
 %0 = tosa.conv2d %x, %w, %b, %zp, %zp {acc_type = i32, dilation = array<i64: 1, 1>, pad = array<i64: 1, 1, 1, 1>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x4x5x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // transpose_conv2d_w1: expected-error@+1 {{'tosa.transpose_conv2d' needs an out_pad larger than minus the kernel's 3, got [-3, 0, 0, 0]}}
 %0 = tosa.transpose_conv2d %x, %w, %b, %zp, %zp {acc_type = i32, out_pad = array<i64: -3, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x6x7x2xi32>
 
 // -----
 
-%x, %w, %b = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %w, %b, %zp = "test.op"() : () -> (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>)
 // transpose_conv2d_w3: expected-error@+1 {{'tosa.transpose_conv2d' must yield 7 elements along dimension 2, got tensor<1x6x8x2xi32>}}
 %0 = tosa.transpose_conv2d %x, %w, %b, %zp, %zp {acc_type = i32, out_pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>} : (tensor<1x4x5x3xi8>, tensor<2x3x3x3xi8>, tensor<2xi32>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x6x8x2xi32>
 
 // -----
 
-%a, %b = "test.op"() : () -> (tensor<2x3xi8>, tensor<3x4xi8>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%a, %b, %zp = "test.op"() : () -> (tensor<2x3xi8>, tensor<3x4xi8>, tensor<1xi8>)
 // matmul_c1_rank: expected-error@+1 {{'tosa.matmul' needs a of rank 3, got tensor<2x3xi8>}}
 %0 = tosa.matmul %a, %b, %zp, %zp : (tensor<2x3xi8>, tensor<3x4xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<2x4xi32>
 
 // -----
 
-%a, %b = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x4x5xi8>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%a, %b, %zp = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x4x5xi8>, tensor<1xi8>)
 // matmul_c1_sizes: expected-error@+1 {{'tosa.matmul' needs a [N, H, C] and b [N, C, W], got tensor<1x2x3xi8> and tensor<1x4x5xi8>}}
 %0 = tosa.matmul %a, %b, %zp, %zp : (tensor<1x2x3xi8>, tensor<1x4x5xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x5xi32>
 
 // -----
 
-%a, %b = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x3x5xi16>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%a, %b, %zp = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x3x5xi16>, tensor<1xi8>)
 // matmul_c2_operands: expected-error@+1 {{'tosa.matmul' needs operands of one element type, got i8 and i16}}
 %0 = tosa.matmul %a, %b, %zp, %zp : (tensor<1x2x3xi8>, tensor<1x3x5xi16>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x5xi32>
 
 // -----
 
-%a, %b = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x3x5xi8>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%a, %b, %zp = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x3x5xi8>, tensor<1xi8>)
 // matmul_c2_result: expected-error@+1 {{'tosa.matmul' must yield elements of type i32 from i8, got tensor<1x2x5xi8>}}
 %0 = tosa.matmul %a, %b, %zp, %zp : (tensor<1x2x3xi8>, tensor<1x3x5xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x2x5xi8>
 
 // -----
 
-%a, %b, %z = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x3x5xi8>, tensor<2xi8>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%a, %b, %z, %zp = "test.op"() : () -> (tensor<1x2x3xi8>, tensor<1x3x5xi8>, tensor<2xi8>, tensor<1xi8>)
 // matmul_c4: expected-error@+1 {{'tosa.matmul' needs a_zp of one element, got tensor<2xi8>}}
 %0 = tosa.matmul %a, %b, %z, %zp : (tensor<1x2x3xi8>, tensor<1x3x5xi8>, tensor<2xi8>, tensor<1xi8>) -> tensor<1x2x5xi32>
 
@@ -170,15 +150,13 @@
 
 // -----
 
-%x = "test.op"() : () -> tensor<1x6x4x3xi8>
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %zp = "test.op"() : () -> (tensor<1x6x4x3xi8>, tensor<1xi8>)
 // avg_pool2d_p4: expected-error@+1 {{'tosa.avg_pool2d' needs an acc_type of i32 for elements of type i8, got f32}}
 %0 = tosa.avg_pool2d %x, %zp, %zp {acc_type = f32, kernel = array<i64: 2, 2>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 2, 2>} : (tensor<1x6x4x3xi8>, tensor<1xi8>, tensor<1xi8>) -> tensor<1x3x2x3xi8>
 
 // -----
 
-%x, %z = "test.op"() : () -> (tensor<1x6x4x3xi16>, tensor<1xi16>)
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %z, %zp = "test.op"() : () -> (tensor<1x6x4x3xi16>, tensor<1xi16>, tensor<1xi8>)
 // avg_pool2d_p3: expected-error@+1 {{'tosa.avg_pool2d' needs input_zp of element type i16, got tensor<1xi8>}}
 %0 = tosa.avg_pool2d %x, %zp, %z {acc_type = i32, kernel = array<i64: 2, 2>, pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 2, 2>} : (tensor<1x6x4x3xi16>, tensor<1xi8>, tensor<1xi16>) -> tensor<1x3x2x3xi16>
 
@@ -404,32 +382,28 @@
 
 // -----
 
-%x = "test.op"() : () -> tensor<2x3xi8>
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %zp = "test.op"() : () -> (tensor<2x3xi8>, tensor<1xi8>)
 %s = tosa.const_shape {values = dense<[1, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
 // pad_s1_count: expected-error@+1 {{'tosa.pad' needs padding of type !tosa.shape<4>, got !tosa.shape<2>}}
 %0 = tosa.pad %x, %s, %zp : (tensor<2x3xi8>, !tosa.shape<2>, tensor<1xi8>) -> tensor<2x5xi8>
 
 // -----
 
-%x = "test.op"() : () -> tensor<3xi8>
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %zp = "test.op"() : () -> (tensor<3xi8>, tensor<1xi8>)
 %s = tosa.const_shape {values = dense<[-1, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
 // pad_s1_negative: expected-error@+1 {{'tosa.pad' needs padding that is not negative, got [-1, 1]}}
 %0 = tosa.pad %x, %s, %zp : (tensor<3xi8>, !tosa.shape<2>, tensor<1xi8>) -> tensor<3xi8>
 
 // -----
 
-%x = "test.op"() : () -> tensor<3xi32>
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %zp = "test.op"() : () -> (tensor<3xi32>, tensor<1xi8>)
 %s = tosa.const_shape {values = dense<[1, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
 // pad_s2: expected-error@+1 {{'tosa.pad' needs pad_const of element type i32, got tensor<1xi8>}}
 %0 = tosa.pad %x, %s, %zp : (tensor<3xi32>, !tosa.shape<2>, tensor<1xi8>) -> tensor<5xi32>
 
 // -----
 
-%x = "test.op"() : () -> tensor<3xi8>
-%zp = "tosa.const"() <{values = dense<0> : tensor<1xi8>}> : () -> tensor<1xi8>
+%x, %zp = "test.op"() : () -> (tensor<3xi8>, tensor<1xi8>)
 %s = tosa.const_shape {values = dense<[1, 1]> : tensor<2xindex>} : () -> !tosa.shape<2>
 // pad_s3: expected-error@+1 {{'tosa.pad' must yield a tensor of shape 5, got tensor<4xi8>}}
 %0 = tosa.pad %x, %s, %zp : (tensor<3xi8>, !tosa.shape<2>, tensor<1xi8>) -> tensor<4xi8>

@@ -316,7 +316,7 @@ def _check_method(op: WeightedOp, name: str, stated: Levels | None, *, is_plugin
     """
     if stated is None or not stated.UNKNOWN or not (is_plugin or (name == "adaround" and not stated.LEARNED)):
         return
-    what, remedy = stated.UNKNOWN
+    what, remedy = stated.UNKNOWN, stated.UNKNOWN_REMEDY
     raise QuantizationError(f"rounding={name} knows no {what}", where=node_name(op), remedy=remedy)
 
 
