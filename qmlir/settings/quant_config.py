@@ -56,7 +56,7 @@ Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 
 WeightLevels: TypeAlias = Literal["even", "codebook"]
-LEVELS: Mapping[str, type[Levels]] = {"codebook": Codebook}
+FITTED: Mapping[str, type[Levels]] = {"codebook": Codebook}
 """Value of `weight_levels` → the form of levels that it asks for; `even` asks for none."""
 
 Residuals: TypeAlias = Literal["same", "int16", "auto"]
@@ -227,7 +227,7 @@ class Recipe(QuantConfig):
         if self.group is not None:
             asked[Groups] = f"granularity={self.granularity}"
         if self.weight_levels != "even":
-            asked[LEVELS[self.weight_levels]] = f"weight-levels={self.weight_levels}"
+            asked[FITTED[self.weight_levels]] = f"weight-levels={self.weight_levels}"
         return asked
 
     @property

@@ -264,10 +264,19 @@ def side_file_beside(folder: Path) -> None:
     module.write_text(module.read_text().replace('"../big.safe', '"big.safe'))
 
 
+def as_of_old(folder: Path) -> None:
+    """Writes the levels of a module's weights as version 0.4 did."""
+    patch_text(folder / "o.mlir", "qmlir.levels = #qmlir.levels", "qmlir.codebook = #qmlir.codebook")
+
+
+FEW_BITS = command(f"{QUANTIZE} --weight-precision int2 --weight-levels codebook")
 INNER = command("run inner/big.mlir --data samples.npy -o o.npz")
 BOUNDS = {
     "copy it beside the .mlir file and name it there": Case(
         both(side_file_above, INNER), both(side_file_beside, INNER)
+    ),
+    "quantize the model again from its own file, and save the module anew": Case(
+        both(FEW_BITS, as_of_old, load("o.mlir")), both(FEW_BITS, load("o.mlir"))
     ),
     "save it without packing it (numpy.savez or numpy.save)": Case(
         both(

@@ -39,22 +39,25 @@ from tests.lowering.qint_to_loops import (
     test_random_pools,
 )
 from tests.lowering.qint_to_loops.random_layers import Layer, network_of, split, without_collection
-from tests.lowering.qint_to_loops.test_codebooks import FAR, convolution, depthwise, fully_connected, table_of
-from tests.lowering.qint_to_loops.test_codebooks import weights_of as weights_of_table
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
-from tests.lowering.qint_to_loops.test_packed_weights import constant, grouped_convolution, weights_of
+from tests.lowering.qint_to_loops.test_packed_weights import (
+    convolution,
+    depthwise,
+    even,
+    far,
+    fully_connected,
+    multiples,
+)
 
 # ---------------------------------------------------------------------------------------------------------------
 # Layers
 
 
-def sums_of(
-    w: Array, zero_point: int = 5, *, bits: int = 8, wide: bool = False, groups: int = 1
-) -> Callable[[SSAValue], SSAValue]:
+def sums_of(w: Array, zero_point: int = 5, *, wide: bool = False, groups: int = 1) -> Callable[[SSAValue], SSAValue]:
     """A contraction with weights [O, KH, KW, C / groups], or [O, C], requantized."""
 
     def graph(x: SSAValue) -> SSAValue:
-        operands, element = [x, constant(w, bits).y, []], i64 if wide else i32
+        operands, element = [x, ConstantOp(w).y, []], i64 if wide else i32
         properties: dict[str, Attribute] = {"zero_point": int32(zero_point)}
         if w.ndim == 4:
             properties |= {"padding": ints((1, 1, 1, 1)), "groups": IntegerAttr(groups, i64)}
@@ -91,8 +94,6 @@ def few(*shape: int) -> Array:
     return np.random.default_rng(3).integers(-40, 40, shape).astype(np.int8)
 
 
-TABLE = table_of(5, FAR)
-
 IMAGE, WIDE = integers(0, 1, 6, 7, 12), integers(0, 1, 6, 7, 12, bits=16)
 
 LAYERS: Mapping[str, tuple[Array, Callable[[SSAValue], SSAValue]]] = {
@@ -101,12 +102,12 @@ LAYERS: Mapping[str, tuple[Array, Callable[[SSAValue], SSAValue]]] = {
     "rows of bytes": (integers(0, 9, 64), sums_of(few(24, 64))),
     "many taps": (integers(0, 1, 4, 5, 64), sums_of(few(8, 3, 3, 64))),
     "3x3 of many channels": (integers(0, 1, 24, 24, 32), sums_of(few(32, 3, 3, 32))),
-    "5 bits": (IMAGE, sums_of(weights_of(5, 12, 3, 3, 12), bits=5)),
-    "a row of 4 bits": (integers(0, 1, 64), sums_of(weights_of(4, 24, 64), bits=4)),
-    "multiples of 4 bits": (IMAGE, grouped_convolution(weights_of(4, 12, 3, 3, 12).clip(-7))),
-    "entries of a codebook": (IMAGE, convolution(weights_of_table(TABLE, 12, 3, 3, 12), TABLE)),
-    "a row of entries": (integers(0, 1, 64), fully_connected(weights_of_table(TABLE, 12, 64), TABLE)),
-    "taps of a codebook": (integers(0, 1, 5, 6, 24), depthwise(weights_of_table(TABLE, 1, 3, 3, 24), TABLE)),
+    "5 bits": (IMAGE, convolution(even(5, 12, 3, 3, 12))),
+    "a row of 4 bits": (integers(0, 1, 64), fully_connected(even(4, 24, 64))),
+    "multiples of 4 bits": (IMAGE, convolution(multiples(32, 12, 3, 3, 12))),
+    "entries of a codebook": (IMAGE, convolution(far(5, 12, 3, 3, 12))),
+    "a row of entries": (integers(0, 1, 64), fully_connected(far(5, 12, 64))),
+    "taps of a codebook": (integers(0, 1, 5, 6, 24), depthwise(far(5, 1, 3, 3, 24))),
     "words": (WIDE, sums_of(integers(1, 20, 3, 3, 12), 0, wide=True)),
     "pairs of groups": (IMAGE, sums_of(integers(1, 12, 3, 3, 2), groups=6)),
     "odd groups": (IMAGE, sums_of(integers(1, 8, 3, 3, 3), groups=4)),
