@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import host_cpu
+from qmlir.backends.cpu.llvm import host_cpu
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 

@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 
 from qmlir.analysis.counts import figures_of
 from qmlir.analysis.layers import chosen_kernels, number_layers
-from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.llvm import Machine
 from qmlir.backends.cpu.peak import measure_peak
 from qmlir.compiler import to_integers
 from qmlir.devices.legality.limits import source_nodes

@@ -227,7 +227,7 @@ def check_form(arguments: argparse.Namespace) -> None:
         OptionError: An option does not fit the output's suffix, or .npu has no device.
     """
     from qmlir.backends.cpu.arguments import require_threads
-    from qmlir.backends.cpu.machine import Machine
+    from qmlir.backends.cpu.llvm import Machine
     from qmlir.devices import load_device
 
     output: Path = arguments.output

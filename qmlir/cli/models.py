@@ -75,7 +75,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         arguments: The command line.
         entry: The name of the network's function in the code; by default the name in the model.
     """
-    from qmlir.backends.cpu.machine import Machine
+    from qmlir.backends.cpu.llvm import Machine
     from qmlir.running.cached import kept
     from qmlir.running.held_options import constants_in
 

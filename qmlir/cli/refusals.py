@@ -27,7 +27,7 @@ def refuse_early(arguments: argparse.Namespace) -> None:
         load_device(target)
     processor = [getattr(arguments, name, None) for name in ("cpu", "features", "triple")]
     if any(each is not None for each in processor) and target is None:
-        from qmlir.backends.cpu.machine import Machine, require_here
+        from qmlir.backends.cpu.llvm import Machine, require_here
 
         machine = Machine.of(*processor)
         if arguments.subcommand in ("run", "bench"):

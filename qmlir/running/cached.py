@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 import numpy as np
 
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.llvm import Machine
 from qmlir.errors import FileError, OptionError, QmlirWarning
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.signature import Batch, Count, Signature, State, TensorSpec

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import qmlir
-from qmlir.backends.cpu import machine
+from qmlir.backends.cpu import llvm
 from qmlir.errors import OptionError, QmlirError
 from tests.cli.small import Array, run, write_small
 
@@ -80,7 +80,7 @@ def idle(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.chdir(folder)
     monkeypatch.setenv("QMLIR_CACHE", "off")
-    monkeypatch.setattr(machine, "optimize", work)
+    monkeypatch.setattr(llvm, "optimize", work)
 
 
 @pytest.mark.parametrize("command", REFUSED)

@@ -16,7 +16,7 @@ from xdsl.rewriter import Rewriter
 import qmlir
 from qmlir import compiler
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.llvm import Machine
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import FileError, OptionError, QmlirWarning, UnsupportedError
@@ -104,13 +104,13 @@ def test_whatever_the_code_depends_on_makes_another_entry(
 
 
 def cached_features() -> frozenset[str]:
-    from qmlir.backends.cpu.machine import enabled
+    from qmlir.backends.cpu.llvm import enabled
 
     return enabled(Machine.host())
 
 
 def cached_baseline() -> str:
-    from qmlir.backends.cpu.machine import baseline
+    from qmlir.backends.cpu.llvm import baseline
 
     return baseline().cpu
 

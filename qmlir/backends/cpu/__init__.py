@@ -2,7 +2,7 @@
 
 A cached network is loaded without the IR: `build` imports it when it is called.
 
-emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
+emit.py      the llvm dialect as LLVM IR text           llvm.py      text to optimized machine code
 debug_info.py   the layers' names in machine code
 jit.py       machine code as a Python callable          pool.py      the threads that share loops
 bound.py     calls on arrays that keep their places     frame.py     a call's scratch memory and tables
@@ -13,7 +13,7 @@ alone.py     what code brings that has no C library
 from typing import TYPE_CHECKING, cast
 
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine, beyond_baseline, described, enabled, host_features
+from qmlir.backends.cpu.llvm import Machine, beyond_baseline, described, enabled, host_features
 from qmlir.errors import PipelineError
 from qmlir.ir.signature import Signature
 

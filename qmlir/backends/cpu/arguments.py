@@ -1,6 +1,6 @@
 """Checks the arguments that name a processor and the threads of a call."""
 
-from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.llvm import Machine
 from qmlir.dialects.loops import MOST_THREADS
 from qmlir.errors import OptionError
 from qmlir.settings.arguments import text_given

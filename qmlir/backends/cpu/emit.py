@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.backends.cpu.alone import COPY, COPY_TEXT, DIVISIONS
 from qmlir.backends.cpu.debug_info import DebugInfo
-from qmlir.backends.cpu.machine import Machine, host_triple
+from qmlir.backends.cpu.llvm import Machine, host_triple
 from qmlir.backends.cpu.native import declaration, native_symbol, passing_on
 from qmlir.backends.cpu.permission import REQUEST
 from qmlir.backends.cpu.pool import pool_text

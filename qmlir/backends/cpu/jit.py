@@ -24,7 +24,7 @@ import numpy as np
 
 from qmlir.backends.cpu.bound import BoundCall
 from qmlir.backends.cpu.frame import Frame, aligned_empty
-from qmlir.backends.cpu.machine import (
+from qmlir.backends.cpu.llvm import (
     LoadedObject,
     Machine,
     code_bytes,

@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import dataclass
 
-from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object, enabled
+from qmlir.backends.cpu.llvm import LoadedObject, Machine, compile_object, enabled
 
 CHAINS = 12
 """Independent sums: a processor that starts two such instructions a cycle needs them to hide a latency of 6 cycles."""

@@ -50,7 +50,7 @@ import signal
 from functools import cache
 from threading import Lock
 
-from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
+from qmlir.backends.cpu.llvm import LoadedObject, Machine, compile_object
 from qmlir.errors import UnsupportedError
 from qmlir.ir.signature import MOST_THREADS, RUN_SHARES
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
+from qmlir.backends.cpu.llvm import LoadedObject, Machine, compile_object
 from qmlir.numerics import Float32s, Float64s, Int64s
 from qmlir.numerics.histograms import BLOCK, SLICE_BITS, SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles.tensor_profile import Counter

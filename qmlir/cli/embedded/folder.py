@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.backends.cpu.jit import Executable
-    from qmlir.backends.cpu.machine import Machine
+    from qmlir.backends.cpu.llvm import Machine
     from qmlir.settings.arguments import Network
 
 
@@ -144,7 +144,7 @@ def write_folder(arguments: argparse.Namespace) -> tuple["Executable", list[Path
         OptionError: An option is not for bundles.
         FileError: The folder is a file, or cannot be made.
     """
-    from qmlir.backends.cpu.machine import Machine
+    from qmlir.backends.cpu.llvm import Machine
 
     _check(arguments)
     name = bundle_name(arguments.prefix, arguments.model.stem)
@@ -206,7 +206,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     from xdsl.dialects.builtin import StringAttr
 
     from qmlir import compiler
-    from qmlir.backends.cpu.machine import code_bytes, compile_assembly, compile_object
+    from qmlir.backends.cpu.llvm import code_bytes, compile_assembly, compile_object
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
     from qmlir.ir.facts import ARENA_BOUND
     from qmlir.ir.signature import signature_of

@@ -10,7 +10,7 @@ from qmlir.cli.embedded.plan import Plan, Port
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qmlir.backends.cpu.machine import Machine
+    from qmlir.backends.cpu.llvm import Machine
 
 KINDS: Mapping[str, str] = {
     ".o": "object",
@@ -43,7 +43,7 @@ def manifest_fields(
     numerics: Mapping[str, Any], files: Mapping[str, bytes], quantizer: Mapping[str, Any] | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the fields of the document; `quantizer` is what the network was quantized with, if it says so."""
-    from qmlir.backends.cpu.machine import host_triple, llvm_version
+    from qmlir.backends.cpu.llvm import host_triple, llvm_version
 
     return {
         "name": plan.name,

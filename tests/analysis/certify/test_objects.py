@@ -13,7 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 import qmlir
 from qmlir.analysis.certify import certificate_of, certificate_of_object, file_hashes
 from qmlir.backends.cpu import Machine
-from qmlir.backends.cpu.machine import compile_object
+from qmlir.backends.cpu.llvm import compile_object
 from qmlir.checker import CheckError, check_certificate
 from qmlir.checker.code import Code, disassembled
 from qmlir.checker.document import FORMAT

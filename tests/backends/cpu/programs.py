@@ -21,7 +21,7 @@ import numpy as np
 
 from qmlir.backends.cpu import Executable, Machine
 from qmlir.backends.cpu.emit import symbol
-from qmlir.backends.cpu.machine import compile_object, host_triple
+from qmlir.backends.cpu.llvm import compile_object, host_triple
 from qmlir.numerics import Array
 from tests.backends.cpu.emulated import tool
 

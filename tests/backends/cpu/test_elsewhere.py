@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat
 
 import qmlir
 from qmlir.backends.cpu import Executable, Machine, build
-from qmlir.backends.cpu.machine import compile_assembly
+from qmlir.backends.cpu.llvm import compile_assembly
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.errors import OptionError
 from qmlir.ir.context import make_context

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pytest
 
 from qmlir.backends.cpu import pool
-from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
+from qmlir.backends.cpu.llvm import LoadedObject, Machine, compile_object
 from qmlir.dialects.loops import RUN_SHARES
 from qmlir.errors import UnsupportedError
 from tests.conftest import ROOT

@@ -9,7 +9,7 @@ import pytest
 
 import qmlir
 from qmlir.backends.cpu import Machine
-from qmlir.backends.cpu.machine import LoadedObject, compile_assembly, compile_object, optimize
+from qmlir.backends.cpu.llvm import LoadedObject, compile_assembly, compile_object, optimize
 from qmlir.backends.cpu.processors import ALIKE, NAMED, PROCESSORS, spelled
 from qmlir.backends.cpu.runtime import FUNCTIONS, runtime_text
 from qmlir.backends.cpu.stack import called_outside

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernels import elementwise, lowered, run_kernel, with_main
 
-from qmlir.backends.cpu.machine import Machine, enabled
+from qmlir.backends.cpu.llvm import Machine, enabled
 from qmlir.numerics.products import add_products
 from tests.numerics.multiply_adds import KINDS, operands, same
 

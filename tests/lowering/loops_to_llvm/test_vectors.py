@@ -8,7 +8,7 @@ import pytest
 from kernels import empty, lowered, run_kernel, vectorwise, with_main
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
-from qmlir.backends.cpu.machine import Machine, compile_assembly, host_features
+from qmlir.backends.cpu.llvm import Machine, compile_assembly, host_features
 from qmlir.dialects.simd import (
     AddBytesOp,
     DotI8QuadsOp,

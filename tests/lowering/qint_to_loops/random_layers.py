@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp,
 from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
-from qmlir.backends.cpu.machine import known_to_llvm, missing_here
+from qmlir.backends.cpu.llvm import known_to_llvm, missing_here
 from qmlir.codegen.lowering import is_kernel
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.analysis.layers import chosen_kernels, number_layers
 from qmlir.backends.cpu import Executable, Machine, enabled
-from qmlir.backends.cpu.machine import known_to_llvm, missing_here
+from qmlir.backends.cpu.llvm import known_to_llvm, missing_here
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.codegen.machine import Capabilities, capabilities
 from qmlir.dialects.nn import ConstantOp

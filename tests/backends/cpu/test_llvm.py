@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.backends.cpu.machine import (
+from qmlir.backends.cpu.llvm import (
     TRIPLES,
     Machine,
     baseline,
