@@ -83,7 +83,7 @@ SCALED = both(save("m.onnx", WHOLE), load("m.onnx"))
 
 ONNX = {
     "check the path": Case(load("nat.onnx"), load("net.onnx")),
-    "name the .onnx file in it": Case(
+    "name the file in it": Case(
         lambda folder: qmlir.load((folder / "f.onnx").mkdir() or folder / "f.onnx"),
         lambda folder: qmlir.load((folder / "net.onnx").rename(folder / "f.onnx" / "net.onnx")),
     ),
