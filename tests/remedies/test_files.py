@@ -174,9 +174,6 @@ CAFFE2 = {
         both(nets, lambda f: qmlir.load(f / "net.pb", weights=f / "init.pb")), READ_BY_COMMAND
     ),
     "save the net again": Case(both(nets, truncated("net.pb", -1), load("net.pb")), READ),
-    "name the .pb file in it": Case(
-        both(nets, lambda f: qmlir.load(f / "net.pb", weights=f, shapes={"data": (1, 2)})), READ
-    ),
 }
 
 MODULES = {
