@@ -104,7 +104,6 @@ class QuantConfig:
     residuals: Residuals = option(
         "same", "storage of residual streams; auto: 16 bits where 8 are too coarse for them; same: as other activations"
     )
-    margins: bool = option(True, "ranges wider than observed, for values that other data have")
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def op_config(self) -> "OpConfig":
@@ -153,7 +152,6 @@ class QuantOptions(TypedDict, total=False):
     weight_range: str | None
     weight_levels: str | None
     residuals: str | None
-    margins: bool | None
     glow_exact: bool | None
 
 

@@ -93,7 +93,7 @@ WIDE = 2.0
 
 def leaves_room(op_config: OpConfig) -> bool:
     """Whether a quantization config gives ranges a margin beyond the observed values."""
-    return op_config.margins and op_config.calibration == "auto" and not op_config.glow_exact
+    return op_config.calibration == "auto" and not op_config.glow_exact
 
 
 def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observation:
