@@ -102,8 +102,6 @@ UNITS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("neon", {"table": 256, "sum_bits": 10 * 256}),
     ("dotprod", {"quads": 16, "signed_quads": True, "quad_rate": 2, "sum_bits": 12 * 256}),
     ("i8mm", {"quads": 16, "signed_quads": False, "quad_rate": 2, "sum_bits": 12 * 256}),
-    # RISC-V's vqdot.vv, of the extension Zvqdotq, in registers of at least 128 bits.
-    ("v experimental-zvqdotq", {"quads": 16, "signed_quads": True, "quad_rate": 2}),
     # With 16 registers of 128 bits, 2 outputs of 8 channels are as fast as 3 of 16, and take half of the code's bytes.
     ("sse2", {"packed": 16, "small_lanes": 8, "small_outputs": 2}),
     ("ssse3", {"table": 256}),

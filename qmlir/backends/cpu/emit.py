@@ -70,8 +70,7 @@ def type_text(type: Attribute) -> str:
         return "ptr"
     if is_vector(type):
         (lanes,) = type.get_shape()
-        scale = "vscale x " if any(type.get_scalable_dims()) else ""
-        return f"<{scale}{lanes} x {type_text(type.element_type)}>"
+        return f"<{lanes} x {type_text(type.element_type)}>"
     if isinstance(type, llvm.LLVMVoidType):
         return "void"
     if isinstance(type, X86AMXType):

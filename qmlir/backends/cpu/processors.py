@@ -32,7 +32,7 @@ class System:
 
 
 _ARM = ("dsp", "fp64", "fpregs", "fullfp16", "hwdiv", "lob", "mve", "mve.fp", "strict-align", "thumb2", "vfp4d16sp")
-_RISCV = ("m", "a", "f", "d", "c", "v", "zba", "zbb", "zbs", "zicond", "experimental-zvqdotq")
+_RISCV = ("m", "a", "f", "d", "c", "v", "zba", "zbb", "zbs", "zicond")
 
 SYSTEMS: Mapping[str, System] = {
     "x86_64-unknown-linux-gnu": System("x86-64", hosted=True),

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, VectorType, i1, i8, i16, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import simd
 from qmlir.ir.types import vector_of
@@ -197,37 +197,8 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
     f.define(op.result, f.binary(AddOp, acc, products, WRAP))
 
 
-SCALABLE = ArrayAttr([IntegerAttr(1, i1)])
-"""The dimension of vectors whose size is a multiple that the processor knows."""
-
-
-def _unset(f: FunctionLowering, type: Attribute) -> SSAValue:
-    """A vector of any numbers."""
-    return f.emit(llvm.UndefOp.create(result_types=[type]))
-
-
-def _scalable_quads(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-    """acc plus sums of quads by vqdot.vv of RISC-V, whose vectors have no fixed size: four sums a register."""
-    lanes, policy = f.integer(4, i64), f.integer(3, i64)  # elements beyond the fourth may be anything
-    types = VectorType(i32, [2], SCALABLE), VectorType(i8, [8], SCALABLE)
-
-    def sums(registers: Sequence[SSAValue]) -> SSAValue:
-        suffixes = ("nxv2i32.v4i32", "nxv8i8.v16i8", "nxv8i8.v16i8")
-        wide = [
-            f.intrinsic(f"llvm.vector.insert.{suffix}", (_unset(f, type), value, f.integer(0, i64)), type)
-            for value, suffix, type in zip(registers, suffixes, (types[0], types[1], types[1]), strict=True)
-        ]
-        total = f.intrinsic("llvm.riscv.vqdot.nxv2i32.nxv8i8.i64", (*wide, lanes, policy), types[0])
-        return f.intrinsic("llvm.vector.extract.v4i32.nxv2i32", (total, f.integer(0, i64)), vector_of(i32, 4))
-
-    return by_register(f, 4, (acc, a, b), sums)
-
-
 def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
     acc, a, b = f.values(op.operands)
-    if f.machine.quads and f.machine.vectors and "v" in f.machine.features and lanes_of(acc) % 4 == 0:
-        f.define(op.result, _scalable_quads(f, acc, a, b))
-        return
     if f.machine.halves:
         f.define(op.result, word_products(f, acc, a, b))
         return

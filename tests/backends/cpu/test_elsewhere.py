@@ -11,7 +11,6 @@ import pytest
 from xdsl.dialects.builtin import AnyFloat
 
 import qmlir
-from qmlir.analysis.layers import kernels_of
 from qmlir.backends.cpu import Executable, Machine, build
 from qmlir.backends.cpu.llvm import compile_assembly
 from qmlir.backends.cpu.processors import PROCESSORS
@@ -134,17 +133,6 @@ def test_instructions_of_a_convolution(cpu: str, storage: str, instruction: str)
     module = parse_text(make_context(), text, "test")
     executable = qmlir.compile(module, cpu=cpu)
     assert re.search(instruction, executable.assembly())
-
-
-def test_integer_dot_products_of_risc_v() -> None:
-    """No emulator has the extension: the text is what is tested."""
-    module = parse_text(
-        make_context(), CONVOLUTION.replace("!S", "i8").replace("dense<3>", f"[{', '.join(['3'] * 288)}]"), "test"
-    )
-    executable = qmlir.compile(module, cpu="rv64gcv", features="+experimental-zvqdotq")
-    assert re.search(r"\bvqdot\.vv\b", executable.assembly())
-    (layer,) = (each for each in kernels_of(module, executable.machine) if each.kernel)
-    assert layer.kernel == "quads of signed bytes"
 
 
 # ---------------------------------------------------------------------------------------------------------------
