@@ -31,11 +31,8 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
 from qmlir.numerics.levels import Blocks, Even, Levels
-from qmlir.numerics.ternary import Ternary
 
-FORMS: Mapping[str, type[Levels]] = {
-    "even": Even, "groups": Groups, "codebook": Codebook, "ternary": Ternary, "blocks": Blocks,
-}  # fmt: skip
+FORMS: Mapping[str, type[Levels]] = {"even": Even, "groups": Groups, "codebook": Codebook, "blocks": Blocks}
 """The name of each form of levels."""
 
 _NAMES: Mapping[type[Levels], str] = {form: name for name, form in FORMS.items()}

@@ -32,7 +32,6 @@ from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.levels import Levels
-from qmlir.numerics.ternary import Ternary
 from qmlir.numerics.schemas import (
     Calibration,
     Precision,
@@ -56,8 +55,8 @@ Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 
-WeightLevels: TypeAlias = Literal["even", "codebook", "ternary"]
-FITTED: Mapping[str, type[Levels]] = {"codebook": Codebook, "ternary": Ternary}
+WeightLevels: TypeAlias = Literal["even", "codebook"]
+FITTED: Mapping[str, type[Levels]] = {"codebook": Codebook}
 """Value of `weight_levels` → the form of levels that it asks for; `even` asks for none."""
 
 Residuals: TypeAlias = Literal["same", "int16", "auto"]
