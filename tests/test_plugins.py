@@ -302,7 +302,7 @@ def test_a_histogram_is_what_a_calibration_sees(site: Path) -> None:
     choose_quantization(-1, 1, "symmetric", "int16", held, "look")
     (search,) = seen
     assert search.histogram is held
-    assert (search.bits, search.centred, search.precision) == (16, True, "int16")
+    assert (search.bits, search.symmetric, search.precision) == (16, True, "int16")
 
 
 def test_installed_packages_are_listed_once(site: Path) -> None:

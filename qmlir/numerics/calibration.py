@@ -35,7 +35,7 @@ from qmlir.numerics.schemas import (
     QuantizationError,
     Schema,
     StoredPrecision,
-    is_centred,
+    is_symmetric_from,
     power_of_two_above,
     quantization_of_range,
     representable_range,
@@ -168,9 +168,9 @@ class Search:
     glow_exact: bool
 
     @property
-    def centred(self) -> bool:
+    def symmetric(self) -> bool:
         """Whether the schema makes the range symmetric around 0."""
-        return is_centred(self.low, self.schema)
+        return is_symmetric_from(self.low, self.schema)
 
     @property
     def bits(self) -> int:
@@ -294,7 +294,7 @@ def _of_narrowed(lo: float, hi: float, schema: Schema, precision: StoredPrecisio
 def _percentile(search: Search, share: float = PERCENTILE) -> Bounds:
     """Saturates all but a share: by magnitude if symmetric, at the far end of a range from 0, else half per side."""
     histogram, cut = search.histogram, 1 - share
-    if search.centred:
+    if search.symmetric:
         most = search.spread.magnitudes().point_below(share * histogram.total)
         return -most, most
     if search.low == 0 or search.high == 0:
@@ -305,7 +305,7 @@ def _percentile(search: Search, share: float = PERCENTILE) -> Bounds:
 
 def _glow(search: Search) -> Bounds:
     counts = rescaled(search.spread, search.low, search.high, search.bins)
-    return glow_range(counts, search.low, search.high, symmetric=search.centred, glow_exact=search.glow_exact)
+    return glow_range(counts, search.low, search.high, symmetric=search.symmetric, glow_exact=search.glow_exact)
 
 
 def _tvm(search: Search) -> Bounds:
@@ -315,7 +315,7 @@ def _tvm(search: Search) -> Bounds:
     edges: Float64s = histogram.width * (np.arange(2 * half + 2, dtype=np.float64) - half - 0.5)
     counts = np.diff(histogram.below(edges)).astype(np.float32)
     # If no value is negative, as after relu, a symmetric range would leave half of the integers unused.
-    one_sided = search.low == 0 and not search.centred
+    one_sided = search.low == 0 and not search.symmetric
     threshold = tvm_threshold(counts, histogram.width, 2 * LEVELS + 1 if one_sided else LEVELS)
     return (0.0, threshold) if one_sided else (-threshold, threshold)
 
@@ -327,7 +327,7 @@ def _least_square(search: Search) -> Bounds:
         return error.best_exponent()
     best = error.least(_SHRINKING[:, None] * np.array([search.low, search.high]))
     best = error.least(_FINER[:, None] * np.array(best))
-    if search.centred or search.low == 0 or search.high == 0:
+    if search.symmetric or search.low == 0 or search.high == 0:
         return best
     for _ in range(2):
         best = error.least(np.stack([best[0] * _FINER, np.full(len(_FINER), best[1])], axis=1))
@@ -400,9 +400,9 @@ def _aciq(search: Search) -> Bounds:
     one_sided = search.low == 0 or search.high == 0
     histogram = search.spread.magnitudes() if one_sided and search.low == 0 else search.histogram
     weights, x = histogram.counts / histogram.total, histogram.centers
-    mean = 0.0 if one_sided or search.centred else float(weights @ x)
+    mean = 0.0 if one_sided or search.symmetric else float(weights @ x)
     deviation, sigma = float(weights @ np.abs(x - mean)), math.sqrt(float(weights @ (x - mean) ** 2))
-    bits = search.bits + (one_sided and not search.centred)
+    bits = search.bits + (one_sided and not search.symmetric)
     laplace = abs(sigma - math.sqrt(2) * deviation) < abs(sigma - math.sqrt(math.pi / 2) * deviation)
     alpha = deviation * _laplace_clip(bits) if laplace else sigma * _normal_clip(bits)
     return mean - alpha, mean + alpha

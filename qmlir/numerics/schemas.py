@@ -120,7 +120,7 @@ def quantization_of_range(
     if glow_exact and zero_point == qmin and -low > scale and where is not None:
         text = f"{where}: Glow stores [{lo:.6g}, {hi:.6g}] with the zero point {qmin}, so that all below 0 is lost; "
         warnings.warn(text + "choose int8, or leave glow-exact out", QmlirWarning, stacklevel=2)
-    if is_centred(low, schema) and not glow_exact:
+    if is_symmetric_from(low, schema) and not glow_exact:
         zero_point = 0
     if schema == "symmetric_with_power2_scale":
         scale = power_of_two_above(scale)
@@ -144,7 +144,7 @@ def representable_range(
     qmin, qmax = RANGES[precision]
     low, high = _checked_range(lo, hi, where)
     low, high = min(low, 0.0), max(high, 0.0)
-    if not is_centred(low, schema):
+    if not is_symmetric_from(low, schema):
         return low, high
     if precision == "uint8":
         raise QuantizationError(
@@ -159,7 +159,7 @@ def representable_range(
     return _float32(high_ratio * qmin), high
 
 
-def is_centred(low: float, schema: Schema) -> bool:
+def is_symmetric_from(low: float, schema: Schema) -> bool:
     """Whether a schema makes a range with the lower bound `low` (0 or less) symmetric around 0."""
     return is_symmetric(schema) or (schema == "symmetric_with_uint8" and low < 0)
 

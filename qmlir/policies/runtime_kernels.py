@@ -183,7 +183,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
         return beyond
     result = uniform(op.results[0])
     moved = 128 if signed and _stored(op.results[0], 0) == "u8" else 0
-    found = result.scale, result.zero_point + displaced(op) - moved
+    found = result.scale, result.zero_point + sign_shift(op) - moved
     if RESULTS.get(op.name, {}).get(storage, found) != found:
         return f"{_called(op)} with a result of scale {found[0]:g} and zero point {found[1]}"
     return ""
@@ -220,7 +220,7 @@ def _beyond(op: nn.AddOp | nn.SubOp | nn.MulOp, runtime: str, storage: str) -> s
     terms = [op.sums().bound] if isinstance(op, nn.MulOp) else [widest(lhs), widest(rhs)]
     most = sum(term * float(factor) for term, factor in zip(terms, factors, strict=True))
     optimized = runtime == "litert-builtin" or factors.max() >= 2**8
-    wraps = most + abs(result.zero_point + displaced(op)) >= 1 << 15
+    wraps = most + abs(result.zero_point + sign_shift(op)) >= 1 << 15
     return f"{_called(op)} with results beyond 16 bits" if optimized and wraps else ""
 
 
@@ -236,7 +236,7 @@ def _kernel(op: Operation, *, signed: bool = False) -> str:
         return kernel
     if MIXED.on(op):
         return "mixed"
-    found = [_stored(v, displaced(op)) for v in activations(op)]
+    found = [_stored(v, sign_shift(op)) for v in activations(op)]
     if signed:
         found = ["i8" if name == "u8" else name for name in found]
     if isinstance(op, nn.PReluOp) and found == ["i16", "i8", "i16"]:
@@ -249,16 +249,16 @@ def _kernel(op: Operation, *, signed: bool = False) -> str:
 POINTED = " with a zero point"
 
 
-def _stored(value: SSAValue, displaced: int) -> str:
+def _stored(value: SSAValue, sign_shift: int) -> str:
     """Returns the storage type of a value, such as `u8`, in 8, 16 or 32 bits; notes a zero point of 16 bits."""
     type = uniform(value)
     width = next(bits for bits in (8, 16, 32) if type.storage_width <= bits)
-    unsigned = displaced or type.storage_max >= 1 << width - 1
+    unsigned = sign_shift or type.storage_max >= 1 << width - 1
     return f"{'u' if unsigned else 'i'}{width}" + (POINTED if width == 16 and any(type.zero_points) else "")
 
 
-def displaced(op: Operation) -> int:
-    """The displacement: how much larger an operation's stored integers are in the source model.
+def sign_shift(op: Operation) -> int:
+    """The sign shift: how much larger an operation's stored integers are in the source model.
 
     It is 0 unless the source model stores unsigned integers, which nn-to-qint made signed. Float arithmetic on the
     larger integers may round differently.

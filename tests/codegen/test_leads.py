@@ -36,7 +36,7 @@ def test_without_steps_a_result_is_in_place() -> None:
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("group", [1, 2])
-def test_bands_know_their_first_row(stride: int, dilation: int, group: int) -> None:
+def test_stripes_know_their_first_row(stride: int, dilation: int, group: int) -> None:
     """`top` and `end` are the numbers that the generated code computes with `first` and `count`."""
     bands = RowGroups(3, stride, dilation, 1, group)
     for row in range(6):

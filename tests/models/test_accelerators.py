@@ -59,7 +59,7 @@ def test_tensors_take_no_more_bytes_than_live_at_once(
 
 
 @pytest.mark.parametrize("parts", [7, 6])
-def test_a_network_in_bands(prepared: Callable[[str], Prepared], tmp_path: Path, parts: int) -> None:
+def test_a_network_in_stripes(prepared: Callable[[str], Prepared], tmp_path: Path, parts: int) -> None:
     """In so many eighths of the bytes that its tensors have whole."""
     whole = measure(prepared("resnet8"), ETHOS, "int8", 1)
     bytes = load_device(ETHOS).memory_of("ifm").bytes

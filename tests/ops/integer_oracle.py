@@ -243,8 +243,8 @@ def requantize(op: qint.RequantizeOp, x: Array) -> Result:
     result: Result = {}
     for index in indexes(x.shape):
         entry = index[-1] if len(multipliers) > 1 else 0
-        centred = at(x, *index) - op.input_zero_point.value.data
-        result[index] = clamped(rounded(centred, multipliers[entry], shifts[entry]), op)
+        less_zero_point = at(x, *index) - op.input_zero_point.value.data
+        result[index] = clamped(rounded(less_zero_point, multipliers[entry], shifts[entry]), op)
     return result
 
 

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --npu-cascade=bands=false --split-input-file --elide-weights %s | filecheck %s
+// RUN: qmlir-opt --npu-cascade=stripes=false --split-input-file --elide-weights %s | filecheck %s
 
 // What a layer leaves to the next stays inside, and so does what a later layer adds: it lies there for two layers. What
 // the last layer yields goes out. Of a layer whose tensors all stay there are no tiles in that memory.

@@ -1,7 +1,7 @@
 // RUN: qmlir-opt --npu-fit --split-input-file --elide-weights %s | filecheck %s
 // RUN: qmlir-opt --npu-fit --npu-tile --npu-place --split-input-file --elide-weights %s | filecheck %s --check-prefix=PLACED
 
-// 2 MiB of the memory hold tensors and what is brought from flash; between two layers alone lie 2 MiB. In bands less
+// 2 MiB of the memory hold tensors and what is brought from flash; between two layers alone lie 2 MiB. In stripes less
 // does, as little as it takes for all to fit, and the fewest rows are computed twice.
 builtin.module attributes {npu.device = "ethos-u55-like"} {
   func.func @main(%x: tensor<1x256x512x1xi8>) -> tensor<1x256x512x1xi8> {

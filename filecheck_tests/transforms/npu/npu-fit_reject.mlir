@@ -1,6 +1,6 @@
 // RUN: not qmlir-opt --npu-fit --npu-tile --npu-place %s 2>&1 | filecheck %s
 
-// What no bands help, an input and an output that are there as a whole, is named where addresses are given.
+// What no stripes help, an input and an output that are there as a whole, is named where addresses are given.
 builtin.module attributes {npu.device = "ethos-u55-like"} {
   func.func @main(%x: tensor<1x256x512x8xi8>) -> tensor<1x256x512x8xi8> {
     %a = npu.layer "a" (%0 = %x : tensor<1x256x512x8xi8>) -> (tensor<1x256x512x8xi8>) {

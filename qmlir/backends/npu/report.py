@@ -7,7 +7,7 @@ work for it, and the loads before that moment do not count as its cycles.
 
 A layer also has a bound: the busy cycles of the engine, bus or memory that works longest for it. In the rest of the
 layer's cycles everything waits. A tensor that stays inside the device causes no transfer, neither in the cycles nor in
-the bound: the bound covers the remaining traffic. The bands (stripes of rows) of a layer share its name and are counted
+the bound: the bound covers the remaining traffic. The stripes of a layer share its name and are counted
 together.
 """
 
@@ -30,7 +30,7 @@ from qmlir.isa.encoding import Command
 class LayerCount:
     """The counts of a layer, over all stretches between its marks and the next mark.
 
-    cycles    cycles that belong to the layer, of all its bands
+    cycles    cycles that belong to the layer, of all its stripes
     products  products of its contractions
     busy      of its own cycles, those in which each engine, bus and memory works for it
     asked     cycles in which each engine, bus and memory works for it at any time
@@ -82,7 +82,7 @@ class Report:
     least      busy cycles of the busiest resource, if nothing ever waited; the array is idle while the host computes
     peak       products that the array can compute in a cycle
     layers     the counts of each layer
-    stretches  all cycles, divided among the layers; a layer has several stretches if its bands alternate with others
+    stretches  all cycles, divided among the layers; a layer has several stretches if its stripes alternate with others
     """
 
     cycles: int
@@ -93,7 +93,7 @@ class Report:
 
     @property
     def products(self) -> int:
-        """Products of all contractions; rows that two bands compute count twice."""
+        """Products of all contractions; rows that two stripes compute count twice."""
         return sum(layer.products for layer in self.layers)
 
     @property

@@ -237,8 +237,8 @@ def _reduced(graph: Graph, kind: str, x: Tensor, axes: list[int]) -> Tensor:
 def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
     """Writes (x − mean) / √(variance + epsilon)."""
     graph, x = values.graph, values.real(op.x)
-    centred = graph.pointwise("SUB", x, _reduced(graph, "MEAN", x, _axes(op)))
-    values.define(op.y, _by_size(graph, centred, op))
+    less_mean = graph.pointwise("SUB", x, _reduced(graph, "MEAN", x, _axes(op)))
+    values.define(op.y, _by_size(graph, less_mean, op))
 
 
 @exports(nn.RMSNormOp)

@@ -150,7 +150,7 @@ class BlockedFullyConnectedOp(ContractionOp):
         array = self._constant(value).value.array
         return array if array.dtype == np.float32 else array.astype(np.int32)
 
-    def centred(self) -> npt.NDArray[np.int32]:
+    def less_zero_point(self) -> npt.NDArray[np.int32]:
         """The weights minus their zero points, int32 [O,I]."""
         return self._array(self.w) - self.spread(self._array(self.z)).astype(np.int32)
 
@@ -160,7 +160,7 @@ class BlockedFullyConnectedOp(ContractionOp):
         key = self._constant(self.z).value.data, self.size
         if key not in held:
             (outputs, inputs), blocks = shape_of(self.w), shape_of(self.s)[1]
-            padded = np.pad(np.abs(self.centred()), ((0, 0), (0, blocks * self.size - inputs)))
+            padded = np.pad(np.abs(self.less_zero_point()), ((0, 0), (0, blocks * self.size - inputs)))
             held[key] = padded.reshape(outputs, blocks, self.size).sum(axis=2, dtype=np.int64)
         return held[key]
 

@@ -160,7 +160,7 @@ class WeightedOp(ContractionOp, abc.ABC):
             weights = self.w.owner.value
             key, held = (self.CHANNEL_AXIS, uniform(self.w).zero_points), _held_sums.setdefault(weights.data, {})
             if key not in held:
-                stored = np.moveaxis(self.centred(weights.array), self.CHANNEL_AXIS, 0)
+                stored = np.moveaxis(self.less_zero_point(weights.array), self.CHANNEL_AXIS, 0)
                 held[key] = np.abs(stored.reshape(channels, prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
             return held[key]
         weights = uniform(self.w)
@@ -168,7 +168,7 @@ class WeightedOp(ContractionOp, abc.ABC):
         most = max(abs(weights.storage_min - high), abs(weights.storage_max - low))
         return np.full(channels, most * (prod(shape) // max(channels, 1)), np.int64)
 
-    def centred(self, stored: Array) -> Array:
+    def less_zero_point(self, stored: Array) -> Array:
         """Returns stored weights minus their zero points, int32."""
         _, zero_points = uniform(self.w).parameters_along(stored.ndim)
         return stored.astype(np.int32) - zero_points.astype(np.int32)

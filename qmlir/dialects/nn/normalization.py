@@ -214,9 +214,9 @@ class LayerNormOp(OverTrailingOp):
     name = "nn.layer_norm"
 
     def normalized(self, x: Array) -> Array:
-        centred = x - in_order(x) / x.shape[1]
-        variance = in_order(centred * centred) / x.shape[1]
-        return centred / np.sqrt(variance + self.epsilon.value.data)
+        less_mean = x - in_order(x) / x.shape[1]
+        variance = in_order(less_mean * less_mean) / x.shape[1]
+        return less_mean / np.sqrt(variance + self.epsilon.value.data)
 
     def quotient(self) -> RootQuotient:
         """d = x − m, D = n · Σx² − (Σx)² = n² · v, M = n / s_y; no zero point of x plays a part."""

@@ -95,11 +95,11 @@ class WeightedOp(ContractionOp, abc.ABC):
         largest = int(np.abs(rows, dtype=np.int64).sum(axis=1).max(initial=0))
         return self.exact(1, largest_difference(self.x, self.zero_point.value.data), largest)
 
-    def centred(self, x: Array, dtype: npt.DTypeLike) -> Array:
+    def less_zero_point(self, x: Array, dtype: npt.DTypeLike) -> Array:
         """The data minus its zero point, in the given dtype."""
-        centred = x.astype(dtype)
-        centred -= self.zero_point.value.data
-        return centred
+        less_zero_point = x.astype(dtype)
+        less_zero_point -= self.zero_point.value.data
+        return less_zero_point
 
 
 @irdl_op_definition
@@ -129,7 +129,7 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
         groups, terms = self.group_count(), prod(w.shape[1:])
         dtype = self.exact_for(w.reshape(w.shape[0], terms))
         columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1).astype(dtype)
-        windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0)
+        windows = self.windows(self.less_zero_point(x, dtype), (w.shape[1], w.shape[2]), 0)
         # One product for all places of a group: one for each row of places would share each of them among threads.
         places = (prod(windows.shape[:3]), terms)
         products = [
@@ -164,7 +164,7 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         x, w, *bias = inputs
         window = (w.shape[1], w.shape[2])
         acc = self.accumulate(np.zeros((x.shape[0], *self.window_output(x.shape, window), w.shape[3])), bias)
-        wide = np.repeat(self.centred(x, acc.dtype), w.shape[3] // x.shape[3], axis=3)
+        wide = np.repeat(self.less_zero_point(x, acc.dtype), w.shape[3] // x.shape[3], axis=3)
         # There is no matrix product here, so the products are computed and added in integers.
         for tap, weight in zip(
             self.taps(wide, window, 0), w.reshape(prod(window), w.shape[3]).astype(acc.dtype), strict=True
@@ -206,7 +206,7 @@ class FullyConnectedOp(MatrixOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         dtype = self.exact_type(w.shape[1])
-        return (self.accumulate(self.centred(x, dtype) @ w.astype(dtype).T, bias),)
+        return (self.accumulate(self.less_zero_point(x, dtype) @ w.astype(dtype).T, bias),)
 
 
 @irdl_op_definition
@@ -283,10 +283,10 @@ class SaturatingFullyConnectedOp(MatrixOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
-        centred = x.astype(np.int32) - self.zero_point.value.data
+        less_zero_point = x.astype(np.int32) - self.zero_point.value.data
         acc = np.zeros((x.shape[0], w.shape[0]), np.int32)
         for i in range(0, w.shape[1], 2):
-            pair = centred[:, i : i + 2].astype(np.float64) @ w[:, i : i + 2].T.astype(np.float64)
+            pair = less_zero_point[:, i : i + 2].astype(np.float64) @ w[:, i : i + 2].T.astype(np.float64)
             acc += np.clip(pair, -(1 << 15), (1 << 15) - 1).astype(np.int32)
         return (acc + bias[0] if bias else acc,)
 

@@ -18,9 +18,9 @@ from qmlir.dialects.qint.requantize import (
     ElementwiseOp,
     Narrow,
     NarrowingOp,
-    centred,
     is_float32,
     largest_difference,
+    less_zero_point,
     require_contract,
     require_multipliers,
     width_of,
@@ -49,7 +49,7 @@ class BinaryOp(ElementwiseOp, abc.ABC):
         return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
 
 
-class CentredOp(BinaryOp, abc.ABC):
+class ZeroPointsOp(BinaryOp, abc.ABC):
     """An elementwise operation on two tensors that subtracts a zero point from each."""
 
     lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
@@ -77,13 +77,13 @@ class Add:
     narrow: Narrow
 
     def __call__(self, lhs: N, rhs: N, m_lhs: N, m_rhs: N, shift: N) -> N:
-        a, b = (centred(x, z, self.wide).to(I64) for x, z in zip((lhs, rhs), self.zero_points, strict=True))
+        a, b = (less_zero_point(x, z, self.wide).to(I64) for x, z in zip((lhs, rhs), self.zero_points, strict=True))
         half = shift.same(1) << (shift - 1)
         return self.narrow((a * m_lhs.to(I64) + b * m_rhs.to(I64) + half) >> shift)
 
 
 @irdl_op_definition
-class AddOp(CentredOp, NarrowingOp):
+class AddOp(ZeroPointsOp, NarrowingOp):
     """y = clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, min, max).
 
     Both scale ratios become integer multipliers over one power of two, so the sum is rounded once, half up:
@@ -140,14 +140,14 @@ class RescaledAdd:
 
     def __call__(self, lhs: N, rhs: N, *factors: N) -> N:
         operand, total = (CONTRACTS[name] for name in self.contracts)
-        lhs, rhs = (centred(x, z, I64) << self.left for x, z in zip((lhs, rhs), self.zero_points, strict=True))
+        lhs, rhs = (less_zero_point(x, z, I64) << self.left for x, z in zip((lhs, rhs), self.zero_points, strict=True))
         lhs, rhs = (operand(x, x.same(factors[i]), x.same(factors[i + 3])) for i, x in enumerate((lhs, rhs)))
         both = lhs - rhs if self.subtract else lhs + rhs
         return self.narrow(total(both, both.same(factors[2]), both.same(factors[5])))
 
 
 @irdl_op_definition
-class RescaledAddOp(CentredOp, NarrowingOp):
+class RescaledAddOp(ZeroPointsOp, NarrowingOp):
     """y = clamp(zero_point + C(D((lhs − z_l)·2^left) + D((rhs − z_r)·2^left)), min, max), as TFLite adds.
 
     D rescales each operand to a common scale and rounds by `operand_contract`. C rescales the sum to the result's scale
@@ -210,7 +210,7 @@ class FloatAdd:
     narrow: Narrow
 
     def __call__(self, lhs: N, rhs: N, left: N, right: N, constant: N) -> N:
-        a, b = (centred(x, -self.offset).to(F64) for x in (lhs, rhs))
+        a, b = (less_zero_point(x, -self.offset).to(F64) for x in (lhs, rhs))
         inner = (b * right + constant).to(F32).to(F64)
         return self.narrow((a * left + inner).to(F32).round_even())
 
@@ -269,11 +269,11 @@ class Mul:
     zero_points: tuple[int, int]
 
     def __call__(self, lhs: N, rhs: N) -> N:
-        return centred(lhs, self.zero_points[0]) * centred(rhs, self.zero_points[1])
+        return less_zero_point(lhs, self.zero_points[0]) * less_zero_point(rhs, self.zero_points[1])
 
 
 @irdl_op_definition
-class MulOp(CentredOp, AccumulatingOp):
+class MulOp(ZeroPointsOp, AccumulatingOp):
     """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32.
 
     (A1) the shapes broadcast
@@ -300,12 +300,12 @@ class Div:
     narrow: Narrow
 
     def __call__(self, lhs: N, rhs: N) -> N:
-        x, y = (centred(v, z, I64) for v, z in zip((lhs, rhs), self.zero_points, strict=True))
+        x, y = (less_zero_point(v, z, I64) for v, z in zip((lhs, rhs), self.zero_points, strict=True))
         return self.narrow(quotient(x, y, *self.factor, wraps=self.wraps))
 
 
 @irdl_op_definition
-class DivOp(CentredOp, NarrowingOp):
+class DivOp(ZeroPointsOp, NarrowingOp):
     """y = clamp(zero_point + (lhs − z_l) / (rhs − z_r) · M, min, max), as TFLite divides.
 
     M = multiplier · 2^(shift − 31). The quotient has 31 bits. Each product in its computation is rounded, and the last

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import IntegerAttr, TensorType, i32, i64
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, centred, largest_difference, width_of
+from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, largest_difference, less_zero_point, width_of
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.weights import WeightsAttr
@@ -40,7 +40,7 @@ class LocalResponse:
 
     def square(self, x: N) -> N:
         """The square of an element's difference from the zero point, i64."""
-        d = centred(x, self.zero_point, I64)
+        d = less_zero_point(x, self.zero_point, I64)
         return d * d
 
     def __call__(self, x: N, total: N, *tables: Callable[[N], N]) -> N:
@@ -59,7 +59,7 @@ class LocalResponse:
         rise = breakpoints(segment + 1).to(I64) - breakpoint
         value = breakpoint + (rise * offset + (1 << offset_bits - 1) >> offset_bits)
         factor, shift = product(value, multipliers(zeros).to(I64)), shifts(zeros).to(I64)
-        return self.narrow(centred(x, self.zero_point, I64) * factor + (shift.same(1) << shift - 1) >> shift)
+        return self.narrow(less_zero_point(x, self.zero_point, I64) * factor + (shift.same(1) << shift - 1) >> shift)
 
 
 @irdl_op_definition

@@ -103,7 +103,7 @@ class AccumulatingOp(QIntOp, abc.ABC):
 # Operations on single elements.
 
 
-def centred(x: N, zero_point: int, dtype: DType = I32) -> N:
+def less_zero_point(x: N, zero_point: int, dtype: DType = I32) -> N:
     """An integer minus its zero point, computed in the type `dtype`."""
     wide = x.to(dtype)
     return wide - zero_point if zero_point else wide
@@ -222,7 +222,7 @@ class Requantization:
         """x − input_zero_point: in i64 if i32 might not hold it, else in i32."""
         width = 8 * x.dtype.itemsize
         needs_i64 = width == 64 or (width == 32 and self.input_zero_point != 0)
-        return centred(x, self.input_zero_point, I64 if needs_i64 else I32)
+        return less_zero_point(x, self.input_zero_point, I64 if needs_i64 else I32)
 
     def __call__(self, x: N, *parameters: N) -> N:
         a, rule = self.difference(x), CONTRACTS[self.contract]

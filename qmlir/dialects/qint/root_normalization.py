@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_op_definition, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula
-from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, centred, largest_difference, width_of
+from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, largest_difference, less_zero_point, width_of
 from qmlir.ir.interfaces import Shape, element_of, shape_of
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.numerics.elementary.gemmlowp import product
@@ -47,7 +47,7 @@ class RootNormalization(AxisFormula):
         return self.most
 
     def difference(self, x: N, most: N) -> N:
-        return centred(x, self.zero_point or 0)
+        return less_zero_point(x, self.zero_point or 0)
 
     def square(self, d: N) -> N:
         """d², in i32 if that holds it."""

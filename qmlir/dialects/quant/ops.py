@@ -235,12 +235,12 @@ class DequantizeCastOp(CastOp):
 
         def compute(stored: Array, by: str) -> Array:
             scale, zero_point = q.parameters_along(stored.ndim)
-            return fixed_point.dequantize(stored, scale, zero_point, _float_dtype(q.expressed), by, self.displacement)
+            return fixed_point.dequantize(stored, scale, zero_point, _float_dtype(q.expressed), by, self.sign_shift)
 
         return (self._with_rest(stored, compute),)
 
     @property
-    def displacement(self) -> int:
+    def sign_shift(self) -> int:
         """How much larger the stored integers and the zero point are in the source model, which has them unsigned."""
         return UNSIGNED.of(self) or 0
 

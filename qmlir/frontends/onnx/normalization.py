@@ -150,9 +150,9 @@ def _statistics(node: ONNXNode, x: Value, axis: int, epsilon: float) -> tuple[Va
     mean = node.compute(GlobalAveragePoolOp, [rows], part="mean")
     if not any(node.outputs[2:]):
         return node.reshaped(mean, kept), node.reshaped(mean, kept)
-    centred = node.compute(SubOp, [rows, mean], part="centred")
+    less_mean = node.compute(SubOp, [rows, mean], part="centred")
     first = len(node.pending)
-    square = node.compute(MulOp, [centred, centred], part="square")
+    square = node.compute(MulOp, [less_mean, less_mean], part="square")
     variance = node.compute(GlobalAveragePoolOp, [square], part="variance")
     shifted = node.compute(AddOp, [variance, node.number(epsilon, variance)], part="shifted")
     deviation = node.compute(SqrtOp, [shifted], part="deviation")

@@ -160,7 +160,7 @@ def _sums(node: ONNXNode, operator: str, lhs: Factor, rhs: Factor, **attributes:
     """
     known = all(zero is None or isinstance(zero, Constant) for _, zero, _ in (lhs, rhs))
     if not known or (operator == "Conv" and not isinstance(rhs[0], Constant)):
-        return node.newest(operator, _centred(node, *lhs), _centred(node, *rhs), **attributes)
+        return node.newest(operator, _less_zero_point(node, *lhs), _less_zero_point(node, *rhs), **attributes)
     y = on_integers(node.newest(operator, _counted(node, *lhs), _counted(node, *rhs), **attributes))
     return requantized(node, y, UniformType.per_tensor(i32, 1.0))
 
@@ -172,7 +172,7 @@ def _counted(node: ONNXNode, x: Value, zero_point: Value | None, axis: int) -> V
     return _float(node, x, ones, zero_point, axis)
 
 
-def _centred(node: ONNXNode, x: Value, zero_point: Value | None, axis: int) -> Value:
+def _less_zero_point(node: ONNXNode, x: Value, zero_point: Value | None, axis: int) -> Value:
     """Returns a factor minus its zero point as int32."""
     wide = _int32(node, x)
     if zero_point is None:

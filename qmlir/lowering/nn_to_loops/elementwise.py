@@ -394,7 +394,7 @@ def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
     q = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(q)))
     wide = type.storage_width > 16 or bool(np.abs(zero_point).max() >= 1 << 30)
-    formula = Dequantize(type.is_signed, I64 if wide else I32, by=op.quantization, moved=op.displacement)
+    formula = Dequantize(type.is_signed, I64 if wide else I32, by=op.quantization, moved=op.sign_shift)
     rest, count = None, _rest_count(op.result)
     if op.rest is not None and count:
         numbers = scale.item(), zero_point.item()

@@ -201,13 +201,13 @@ def _exponentials(kernel: type[Softmax]) -> Callable[[MainLowering, Exponentials
 class Normalize(Kernel):
     """y[o, a, i] = (x[o, a, i] − m) / s, with a size s of all x[o, :, i] − m; computed in f64.
 
-    centred   whether m is the mean over a; otherwise m is 0
+    subtracts_mean   whether m is the mean over a; otherwise m is 0
     term      the function of x − m that is summed over a, such as the square
     size      computes s from the sum of the terms and their number
     """
 
     shape: tuple[int, int, int]
-    centred: bool
+    subtracts_mean: bool
     term: Callable[[Value], Value]
     size: "Size"
 
@@ -237,7 +237,7 @@ class Normalize(Kernel):
         def term_of(centre: Callable[[Value], Value]) -> Callable[[Value], Value]:
             return lambda v: self.term(centre(v))
 
-        found = sums_of([centring(None)] * len(rows)) if self.centred else [None] * len(rows)
+        found = sums_of([centring(None)] * len(rows)) if self.subtracts_mean else [None] * len(rows)
         centre = [centring(None if total is None else total / float(length)) for total in found]
         sums = sums_of([term_of(c) for c in centre])
         for o, c, total in zip(rows, centre, sums, strict=True):
@@ -295,10 +295,10 @@ def magnitude(x: Value) -> Value:
 
 
 def _normalize(
-    state: MainLowering, op: NormalizationOp, centred: bool, term: Callable[[Value], Value], size: Size
+    state: MainLowering, op: NormalizationOp, subtracts_mean: bool, term: Callable[[Value], Value], size: Size
 ) -> None:
     split = op.split()
-    state.compute(Normalize(split, centred, term, size), op.y, split, (op.x, split))
+    state.compute(Normalize(split, subtracts_mean, term, size), op.y, split, (op.x, split))
 
 
 def _layer_norm(state: MainLowering, op: LayerNormOp) -> None:

@@ -24,7 +24,7 @@ from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.numerics.levels import Even
 from qmlir.numerics.packing import BYTE, few_bits
-from qmlir.policies.runtime_kernels import displaced
+from qmlir.policies.runtime_kernels import sign_shift
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -43,7 +43,7 @@ def saturates(op: WeightedOp, rounding: Rounding) -> bool:
     fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
     signed = uniform(op.w).storage == i8 and not UNSIGNED_WEIGHTS.on(op)
     symmetric = signed and not any(uniform(op.w).zero_points)
-    marked = INTEGER_OPERATOR.on(op) and displaced(op) == 128
+    marked = INTEGER_OPERATOR.on(op) and sign_shift(op) == 128
     return rounding.pairs and marked and constant and fits and symmetric
 
 
@@ -54,7 +54,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
     new, rows = _rows(op, operands[0])
     matrix = nn.ConstantOp(weights.reshape(weights.shape[0], -1))
     bias = nn.ConstantOp(_bias(op, weights))
-    sums = qint.SaturatingFullyConnectedOp.make([rows, matrix.y, [bias.y]], {"zero_point": int32(-displaced(op))})
+    sums = qint.SaturatingFullyConnectedOp.make([rows, matrix.y, [bias.y]], {"zero_point": int32(-sign_shift(op))})
     new += [matrix, bias, sums]
     if not op.is_accumulator(op.y):
         new.append(requantize(sums.acc, op, rounding))
@@ -64,7 +64,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
 
 
 def _bias(op: WeightedOp, weights: Array) -> Array:
-    point = uniform(op.x).zero_point + displaced(op)
+    point = uniform(op.x).zero_point + sign_shift(op)
     constant = -point * weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
     bias = op.stored_bias()
     total = constant if bias is None else constant + bias
@@ -112,9 +112,9 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
     properties = {"zero_point": int32(uniform(op.x).zero_point), **window_properties(op)}
     x, w, *b = operands
     new: list[Operation] = []
-    if (centred := _centred(op)) is not None:
-        new.append(centred)
-        w = centred.y
+    if (less_zero_point := _less_zero_point(op)) is not None:
+        new.append(less_zero_point)
+        w = less_zero_point.y
     accumulator, contract = _sums(op, rounding)
     if b and element_of(b[0]) != accumulator:
         stored = op.stored_bias()
@@ -148,13 +148,15 @@ def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], 
         pads = {"low": ints((0, 0)), "high": ints((0, missing)), "value": IntegerAttr(zero_point, width_of(x))}
         new.append(nn.PadOp.make([x], pads))
         x = new[-1].results[0]
-    centred = np.pad(op.centred(), ((0, 0), (0, missing)))
-    narrow = np.int8 if np.abs(centred).max(initial=0) < 128 else np.int16
-    arrays: list[Array] = [centred.astype(narrow), op.multipliers()]
+    less_zero_point = np.pad(op.less_zero_point(), ((0, 0), (0, missing)))
+    narrow = np.int8 if np.abs(less_zero_point).max(initial=0) < 128 else np.int16
+    arrays: list[Array] = [less_zero_point.astype(narrow), op.multipliers()]
     if (bias := op.stored_bias()) is not None:
         arrays.append(bias)
     constants = [nn.ConstantOp(array) for array in arrays]
-    constants[0].attributes.update(stating(even(int(centred.min(initial=0)), int(centred.max(initial=0)))))
+    constants[0].attributes.update(
+        stating(even(int(less_zero_point.min(initial=0)), int(less_zero_point.max(initial=0))))
+    )
     w, m, *b = (c.y for c in constants)
     sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], {"zero_point": int32(zero_point)})
     return [*new, *constants, sums, requantize(sums.acc, op, _wide(rounding))]
@@ -213,7 +215,7 @@ def _bias_width(op: WeightedOp | nn.MatMulOp) -> int | None:
     return 64 if bias.storage_width < 32 and uniform(op.x).storage_width > 8 else 32
 
 
-def _centred(op: WeightedOp) -> nn.ConstantOp | None:
+def _less_zero_point(op: WeightedOp) -> nn.ConstantOp | None:
     """Constant weights minus their zero points, i8 if all differences fit, else i16.
 
     Returns:
@@ -221,7 +223,7 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
     """
     if not any(uniform(op.w).zero_points) or not isinstance(op.w.owner, nn.ConstantOp):
         return None
-    array = op.centred(op.w.owner.value.array)
+    array = op.less_zero_point(op.w.owner.value.array)
     narrow, type = np.int8 if np.abs(array).max(initial=0) < 128 else np.int16, uniform(op.w)
     levels = even(type.storage_min - max(type.zero_points), type.storage_max - min(type.zero_points))
     return nn.ConstantOp(array.astype(narrow), None, stating(levels))

@@ -61,7 +61,7 @@ def lower_converted_integers(op: nn.CastOp, type: UniformType, x: SSAValue) -> l
     back = op.x.owner
     assert isinstance(back, DequantizeCastOp)
     ways = [back.quantization] if back.rest is None else [back.quantization, back.rest]
-    new = look_up(x, [converted(dequantized(type, way, back.displacement), dtype_of(narrow)) for way in ways])
+    new = look_up(x, [converted(dequantized(type, way, back.sign_shift), dtype_of(narrow)) for way in ways])
     if element == i64:
         new.append(nn.CastOp.make([new[-1].results[0]], element=i64))
     return new

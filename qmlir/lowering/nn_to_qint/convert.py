@@ -111,14 +111,14 @@ def signed(type: UniformType) -> UniformType:
     if bits > 16 or type.storage in (i8, i16) or type.expressed != f32:
         return type
     storage = i8 if bits <= HELD else i16
-    moved = displacement(type)
+    moved = sign_shift_of(type)
     limits, points = (type.storage_min - moved, type.storage_max - moved), [z - moved for z in type.zero_points]
     if type.axis is None:
         return UniformType.per_tensor(storage, type.scale, points[0], *limits, type.expressed)
     return UniformType.per_axis(storage, type.axis, type.scales, points, *limits, type.expressed)
 
 
-def displacement(type: UniformType) -> int:
+def sign_shift_of(type: UniformType) -> int:
     """The number by which a type's stored integers decrease when its storage becomes signed; 0 if they fit already."""
     held = 1 << (HELD - 1 if type.storage_width <= HELD else 15)
     return held if type.storage_max >= held else 0
@@ -161,7 +161,7 @@ def sign_storage(block: Block, *, marks: bool = True) -> None:
 def _mark(operations: Sequence[Operation]) -> None:
     """Sets the attributes that say which data of the operations are unsigned in the source model."""
     for op in operations:
-        if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
+        if isinstance(op, RequantizeOp) and _sign_shift(op.x) != _sign_shift(op.y):
             MIXED.put(op)
         if isinstance(op, DequantizeCastOp) or (ON_FLOATS.on(op) and isinstance(op, UnaryOp)):
             _mark_dequantized(op)
@@ -178,25 +178,25 @@ def _computes(op: Operation) -> bool:
 
 def _mark_dequantized(op: Operation) -> None:
     """Marks unsigned data of an operation that dequantizes, if their offset is multiplied by the scale."""
-    moved = _displacement(op.operands[0])
+    moved = _sign_shift(op.operands[0])
     if moved and (not isinstance(op, DequantizeCastOp) or op.quantization != "exact"):
         UNSIGNED.put(op, moved)
 
 
 def _mark_unsigned(op: Operation) -> None:
     """Marks which data and weights of an operation are unsigned: the source model may compute differently on these."""
-    moved = set(map(_displacement, activations(op)))
+    moved = set(map(_sign_shift, activations(op)))
     if moved != {0}:
         UNSIGNED.put(op, max(moved))
     if len(moved) > 1:
         MIXED.put(op)
-    if isinstance(op, WeightedOp) and _displacement(op.w):
+    if isinstance(op, WeightedOp) and _sign_shift(op.w):
         UNSIGNED_WEIGHTS.put(op)
 
 
-def _displacement(value: SSAValue) -> int:
+def _sign_shift(value: SSAValue) -> int:
     type = quantized_element(value.type)
-    return 0 if type is None else displacement(type)
+    return 0 if type is None else sign_shift_of(type)
 
 
 def _changes(value: SSAValue) -> bool:
@@ -213,7 +213,7 @@ def _signed_tensor(value: SSAValue) -> TensorType[UniformType]:
 def _move_constant(op: ConstantOp) -> None:
     type = quantized_element(op.y.type)
     assert type is not None
-    moved = op.value.array.astype(np.int32) - displacement(type)
+    moved = op.value.array.astype(np.int32) - sign_shift_of(type)
     op.value = WeightsAttr(moved.astype(signed(type).numpy_dtype))
 
 

@@ -17,7 +17,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import dequantized, pair_table
 from qmlir.lowering.nn_to_qint.scales import narrowing, operand_zero_points, requantize
 from qmlir.numerics import fixed_point
-from qmlir.policies.runtime_kernels import displaced, left_shift
+from qmlir.policies.runtime_kernels import left_shift, sign_shift
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
     Here a and b are the integers that the source model stores. Each parenthesized sum is rounded to float32, and so is
     the product r_b·z_b; the other products are not rounded by themselves.
     """
-    moved = displaced(op)
+    moved = sign_shift(op)
     left, right = op.factors(np.float32).astype(np.float32)
     z_left, z_right, z = (np.float32(uniform(v).zero_point + moved) for v in (op.lhs, op.rhs, op.y))
     return qint.FloatAddOp.make(

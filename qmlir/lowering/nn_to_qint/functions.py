@@ -22,7 +22,7 @@ from qmlir.lowering.nn_to_qint.scales import Limits, limits, requantize
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.exponential import erfc, tanh
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.policies.runtime_kernels import displaced
+from qmlir.policies.runtime_kernels import sign_shift
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ def between_casts(op: UnaryOp, dequantization: str, quantization: str) -> Array:
         dequantization: How its data are dequantized, a name in `fixed_point.DEQUANTIZATIONS`.
         quantization: How its result is quantized, a name in `fixed_point.QUANTIZATIONS`.
     """
-    result, real = uniform(op.y), dequantized(uniform(op.x), dequantization, displaced(op))
+    result, real = uniform(op.y), dequantized(uniform(op.x), dequantization, sign_shift(op))
     with np.errstate(all="ignore"):
         value = real if isinstance(op, nn.RequantizeOp) else op.formula(Lanes(real)).array
     return fixed_point.quantize(
@@ -108,7 +108,7 @@ def linear_table(op: UnaryOp) -> Array:
 
 def joined_table(op: UnaryOp) -> Array:
     """The table of a requantization in LiteRT's concatenation: a product and a sum in float32, half away from zero."""
-    data, result, moved = uniform(op.x), uniform(op.y), displaced(op)
+    data, result, moved = uniform(op.x), uniform(op.y), sign_shift(op)
     factor = np.float32(data.scale) * (np.float32(1) / np.float32(result.scale))
     offset = np.float32(-data.zero_point - moved) * factor
     steps = (_elements(data) + moved).astype(np.float32) * factor + offset
@@ -204,7 +204,7 @@ def _float32_away(op: FunctionOp, rounding: Rounding) -> Array:
 
 
 def _float32_shifted(op: FunctionOp, rounding: Rounding) -> Array:
-    result, moved = uniform(op.y), displaced(op)
+    result, moved = uniform(op.y), sign_shift(op)
     shifted = np.nan_to_num(_steps(op) + np.float32(result.zero_point + moved))
     return _saturated(np.rint(shifted.astype(np.float64)) - moved, result)
 

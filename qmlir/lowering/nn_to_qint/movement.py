@@ -19,7 +19,7 @@ from qmlir.ir.interfaces import Shape, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.scales import mean, requantize, stored, summed_from
 from qmlir.numerics.fixed_point import fixed_point_rows
-from qmlir.policies.runtime_kernels import displaced
+from qmlir.policies.runtime_kernels import sign_shift
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def _interpolated(
         "weights": ArrayAttr([WeightsAttr(weights.astype(np.int32)) for _, weights in tables]),
         "bits": int32s([bits] * len(tables)),
         "rounding": StringAttr(rounding),
-        "offset": int32(displaced(op)),
+        "offset": int32(sign_shift(op)),
     }
     return qint.InterpolateOp.make(operands, properties)
 
@@ -141,7 +141,7 @@ def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], r
     """Lowers running sums: acc[i] = Σ (x[j] − z_x) in 32 bits, then y[i] = z_y + acc[i] · s_x / s_y."""
     data = uniform(op.x)
     low, high = data.storage_min - data.zero_point, data.storage_max - data.zero_point
-    centred = qint.RequantizeOp.make(
+    less_zero_point = qint.RequantizeOp.make(
         operands,
         {
             "input_zero_point": int32(data.zero_point),
@@ -153,8 +153,8 @@ def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], r
         },
         element=i32,
     )
-    sums = nn.CumulativeSumOp.make([centred.y], dict(op.properties))
-    return [centred, sums, requantize(sums.y, op, rounding)]
+    sums = nn.CumulativeSumOp.make([less_zero_point.y], dict(op.properties))
+    return [less_zero_point, sums, requantize(sums.y, op, rounding)]
 
 
 def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAValue]:
@@ -203,7 +203,7 @@ def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rou
 
     If the source model stores the data unsigned, its runtime rounds unsigned means: halves up.
     """
-    numbers = {"zero_point": int32(uniform(op.x).zero_point), "offset": int32(displaced(op))}
+    numbers = {"zero_point": int32(uniform(op.x).zero_point), "offset": int32(sign_shift(op))}
     return [qint.AveragePool2DOp.make(operands, window_properties(op) | numbers)]
 
 

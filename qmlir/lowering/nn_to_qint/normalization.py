@@ -20,7 +20,7 @@ from qmlir.lowering.nn_to_qint.scales import narrowing, requantize
 from qmlir.numerics import Int64s, fixed_point, tables
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, exponential, product
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.policies.runtime_kernels import displaced
+from qmlir.policies.runtime_kernels import sign_shift
 from qmlir.policies.runtimes import Rounding
 
 TABLE_BITS = 30
@@ -159,7 +159,7 @@ def lower_lp_normalization(
         "multiplier": int32(multiplier),
         "shift": int32(shift),
         "contract": StringAttr("double" if twice else "single"),
-        "left": int32(shift - 1 if twice and displaced(op) else 0),
+        "left": int32(shift - 1 if twice and sign_shift(op) else 0),
         **narrowing(op),
     }
     return [qint.L2NormalizationOp.make(operands, properties, element=result.storage_type)]

@@ -23,7 +23,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.policies.runtime_kernels import bounds_rounding, displaced, followed_runtime
+from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime, sign_shift
 from qmlir.policies.runtimes import Rounding
 
 Limits = tuple[int, int]
@@ -36,7 +36,7 @@ def limits(op: Operation) -> Limits:
     if isinstance(op, ReluOp):
         low = stored(0.0, result)
     if isinstance(op, Clamped):
-        by, moved = bounds_rounding(op, followed_runtime(op)), displaced(op)
+        by, moved = bounds_rounding(op, followed_runtime(op)), sign_shift(op)
         lower, upper = op.bounds()
         low = low if lower is None else stored(lower, result, by, moved)
         high = high if upper is None else stored(upper, result, by, moved)
@@ -62,7 +62,7 @@ def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0)
         element: How it is stored.
         by: How it is rounded: a name in `fixed_point.QUANTIZATIONS`, or `float32_shifted` to add the zero point before
             the rounding.
-        moved: By how much stored integers are larger in the operation's source model (see `displaced`).
+        moved: By how much stored integers are larger in the operation's source model (see `sign_shift`).
     """
     low, high = element.storage_min, element.storage_max
     if by == "float32_shifted":
@@ -114,8 +114,8 @@ def requantize(
             [rounding.factors.multiplier(r, step) for r in real.reshape(-1).tolist()], np.int64
         ).T
     if contract.sums:
-        zero_point = -displaced(op)
-        constant = result.zero_point + displaced(op) if constant is None else constant
+        zero_point = -sign_shift(op)
+        constant = result.zero_point + sign_shift(op) if constant is None else constant
     return RequantizeOp.make(
         [source],
         {
@@ -136,9 +136,9 @@ def summed_from(op: Operation, rounding: Rounding) -> int:
     """The number that a mean subtracts from each stored integer before it sums them.
 
     It is the zero point. If the followed runtime sums the integers as the source model stores them (`rounding.stored`),
-    it is the negated displacement, which turns signed integers back into the integers of the source model.
+    it is the negated sign shift, which turns signed integers back into the integers of the source model.
     """
-    return -displaced(op) if rounding.stored else uniform(op.operands[0]).zero_point
+    return -sign_shift(op) if rounding.stored else uniform(op.operands[0]).zero_point
 
 
 def mean(total: SSAValue, op: ReduceMeanOp | GlobalAveragePoolOp, rounding: Rounding) -> RequantizeOp:
@@ -162,7 +162,7 @@ def _mean_of_stored(total: SSAValue, op: QuantizableOp, rounding: Rounding, coun
     that rounds sums adds c before it rounds. Under any other contract, z_x · s_x / s_y is rounded separately, halves
     away from zero.
     """
-    data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), displaced(op)
+    data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), sign_shift(op)
     ratio = np.float32(data.scale) / np.float32(result.scale)
     source = np.float32(data.zero_point + moved)
     if CONTRACTS[rounding.contract].sums:

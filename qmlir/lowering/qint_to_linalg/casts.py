@@ -43,7 +43,7 @@ def _dequantize(code: TensorCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue
     parameters = np.array(type.scales), np.array(type.zero_points, np.int64)
 
     def way(by: str) -> Way:
-        return Dequantize(type.is_signed, by=by, moved=op.displacement), parameters
+        return Dequantize(type.is_signed, by=by, moved=op.sign_shift), parameters
 
     return _with_rest(code, op, q, tensor_of(f32, shape_of(q)), way)
 

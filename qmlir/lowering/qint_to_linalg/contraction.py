@@ -13,7 +13,7 @@ from qmlir.dialects.qint.contraction import (
     MatMulOp,
     SaturatingFullyConnectedOp,
 )
-from qmlir.dialects.qint.requantize import centred
+from qmlir.dialects.qint.requantize import less_zero_point
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, copied, loops
@@ -35,7 +35,7 @@ def products(lhs_zero_point: int, rhs_zero_point: int = 0) -> Formula:
     """The formula acc + (lhs − z_l) · (rhs − z_r), in the accumulator's type."""
 
     def formula(lhs: Value, rhs: Value, acc: Value) -> Value:
-        return acc + centred(lhs, lhs_zero_point, acc.dtype) * centred(rhs, rhs_zero_point, acc.dtype)
+        return acc + less_zero_point(lhs, lhs_zero_point, acc.dtype) * less_zero_point(rhs, rhs_zero_point, acc.dtype)
 
     return formula
 
@@ -116,7 +116,7 @@ def _blocked(
     n, o, g, i = loops(4)
 
     def multiplied(x: Value, w: Value, m: Value, acc: Value) -> Value:
-        return acc + centred(x, zero_point, acc.dtype) * w.to(i64) * m.to(i64)
+        return acc + less_zero_point(x, zero_point, acc.dtype) * w.to(i64) * m.to(i64)
 
     into = (_start(code, op.acc, b, shape_of(op.acc)), [n, o])
     return code.generic([(x, [n, g, i]), (w, [o, g, i]), (m, [o, g])], into, 4, multiplied)
@@ -132,7 +132,7 @@ def _saturating(
     n, o, pair = loops(3)
 
     def saturated(x: Value, next_x: Value, w: Value, next_w: Value, acc: Value) -> Value:
-        products = [centred(a, zero_point) * b.to(i32) for a, b in ((x, w), (next_x, next_w))]
+        products = [less_zero_point(a, zero_point) * b.to(i32) for a, b in ((x, w), (next_x, next_w))]
         return acc + (products[0] + products[1]).maximum(-(1 << 15)).minimum((1 << 15) - 1)
 
     read: list[tuple[SSAValue, Place]] = [

@@ -21,7 +21,7 @@ from qmlir.dialects.qint.pooling import (
     mean,
     weighted,
 )
-from qmlir.dialects.qint.requantize import centred, width_of
+from qmlir.dialects.qint.requantize import less_zero_point, width_of
 from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.types import is_integer
@@ -98,7 +98,7 @@ def _global_sum_pool(code: TensorCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAV
     n, c, row, column = loops(4)
 
     def add(x: Value, total: Value) -> Value:
-        return total + centred(x, op.zero_point.value.data)
+        return total + less_zero_point(x, op.zero_point.value.data)
 
     into = (code.filled(0, (batch, channels), i32), [n, c])
     sums = code.generic([(x, [n, row, column, c])], into, 4, add)
@@ -170,7 +170,7 @@ def _local_response(code: TensorCode, op: LocalResponseNormalizationOp, x: SSAVa
 
 def _resize(code: TensorCode, op: ResizeOp, x: SSAValue) -> SSAValue:
     def start(x: Value) -> Value:
-        return centred(x, op.zero_point.value.data)
+        return less_zero_point(x, op.zero_point.value.data)
 
     x = code.elementwise([x], tensor_of(i32, shape_of(x)), start)
     for axis, taps, weights in op.tables():

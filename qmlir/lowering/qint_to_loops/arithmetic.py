@@ -13,7 +13,7 @@ from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernels.interfaces import Arithmetic, QuadArithmetic, TapArithmetic
 from qmlir.codegen.lowering import Array
 from qmlir.codegen.value import Value
-from qmlir.dialects.qint.requantize import centred
+from qmlir.dialects.qint.requantize import less_zero_point
 from qmlir.dialects.simd import DotI16I8QuadsOp
 from qmlir.ir.types import dtype_of
 
@@ -36,7 +36,7 @@ class Integers(Arithmetic):
     def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
         if zero_point is not None:
             return x.to(self.element) - zero_point
-        return centred(x, self.zero_point, dtype_of(self.element))
+        return less_zero_point(x, self.zero_point, dtype_of(self.element))
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
         return code.zeros(self.sums, lanes) if bias is None else bias.load(block * lanes, lanes=lanes).to(self.sums)
@@ -215,7 +215,7 @@ class IntegerTaps(TapArithmetic):
     outside: int = 0
 
     def prepare(self, x: Value) -> Value:
-        return centred(x, self.zero_point, dtype_of(self.element))
+        return less_zero_point(x, self.zero_point, dtype_of(self.element))
 
     def weights(self, w: Value) -> Value:
         return w.to(self.sums)

@@ -14,7 +14,7 @@ from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp
-from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, centred
+from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, less_zero_point
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_loops.requantize import Requantize, fused_requantize, packed, requantization
 from qmlir.numerics.elementary.lanes import I32
@@ -45,7 +45,9 @@ class NarrowAdd:
     def __call__(self, lhs: Value, rhs: Value, m_lhs: Value, m_rhs: Value, shift: Value) -> Value:
         if lhs.lanes is None:
             return self.formula(lhs, rhs, m_lhs, m_rhs, shift - self.left)
-        a, b = (centred(x, z, I32) << self.left for x, z in zip((lhs, rhs), self.formula.zero_points, strict=True))
+        a, b = (
+            less_zero_point(x, z, I32) << self.left for x, z in zip((lhs, rhs), self.formula.zero_points, strict=True)
+        )
         total = a.code.multiply_add_shift_round(
             a, m_lhs.spread(a.lanes), b, m_rhs.spread(a.lanes), shift.to(i32).spread(a.lanes)
         )

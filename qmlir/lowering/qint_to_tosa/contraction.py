@@ -36,7 +36,7 @@ def check_bytes(code: TosaCode, *operands: SSAValue) -> None:
         code.refuse("sums products of i8 in tosa", got=kinds, remedy="quantize it with precision=int8")
 
 
-def centred_weights(code: TosaCode, op: WeightedOp, x: SSAValue, w: SSAValue) -> tuple[SSAValue, int]:
+def weights_less_zero_point(code: TosaCode, op: WeightedOp, x: SSAValue, w: SSAValue) -> tuple[SSAValue, int]:
     """The weights as i8, and their zero point.
 
     Constant 16-bit weights whose values span at most 256 integers become i8 weights with a zero point.
@@ -117,7 +117,7 @@ def convolution(
 
 def _conv2d(code: TosaCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
     """Writes one convolution for each group, because TOSA has no grouped convolutions."""
-    w, weight_zero_point = centred_weights(code, op, x, w)
+    w, weight_zero_point = weights_less_zero_point(code, op, x, w)
     count = op.group_count()
     inputs, outputs = shape_of(w)[3], shape_of(w)[0] // count
     sums: list[SSAValue] = []
@@ -131,7 +131,7 @@ def _conv2d(code: TosaCode, op: Conv2DOp, x: SSAValue, w: SSAValue, b: SSAValue 
 
 def _depthwise(code: TosaCode, op: DepthwiseConv2DOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None) -> SSAValue:
     """Writes a depthwise convolution with TOSA's weights [KH, KW, C, m]; output channel o is (o div m, o mod m)."""
-    w, weight_zero_point = centred_weights(code, op, x, w)
+    w, weight_zero_point = weights_less_zero_point(code, op, x, w)
     channels = shape_of(x)[3]
     _, rows, columns, outputs = shape_of(w)
     weights = code.reshape(w, (rows, columns, channels, outputs // channels))
@@ -142,7 +142,7 @@ def _fully_connected(
     code: TosaCode, op: FullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
     """Writes a fully connected layer as a convolution of images of one pixel."""
-    w, weight_zero_point = centred_weights(code, op, x, w)
+    w, weight_zero_point = weights_less_zero_point(code, op, x, w)
     (batch, inputs), (outputs, _) = shape_of(x), shape_of(w)
     operands = [
         code.reshape(x, (batch, 1, 1, inputs)),

@@ -35,7 +35,7 @@ LARGEST_SHIFT = 31
 """The largest shift of `tosa.arithmetic_right_shift`, in bits."""
 
 
-def centred(code: TosaCode, x: SSAValue, zero_point: int) -> SSAValue:
+def less_zero_point(code: TosaCode, x: SSAValue, zero_point: int) -> SSAValue:
     """An integer minus its zero point, in i32."""
     return code.minus(code.cast(x, i32), zero_point)
 
@@ -67,7 +67,7 @@ def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
             got=f"{op.lhs.type} and {op.rhs.type} with multipliers {list(multipliers)} and shift {op.shift.value.data}",
             remedy="quantize both operands with precision=int8",
         )
-    operands = [centred(code, x, z) for x, z in zip((lhs, rhs), op.zero_points(), strict=True)]
+    operands = [less_zero_point(code, x, z) for x, z in zip((lhs, rhs), op.zero_points(), strict=True)]
     total = _weighted(code, operands, [m >> k for m in multipliers])
     low = [m & (1 << k) - 1 for m in multipliers]
     if any(low):
@@ -81,7 +81,7 @@ def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         code.refuse(
             "needs products that 32 bits hold in tosa", got=f"up to {largest}", remedy="quantize with precision=int8"
         )
-    return code.product(centred(code, lhs, zero_points[0]), centred(code, rhs, zero_points[1]))
+    return code.product(less_zero_point(code, lhs, zero_points[0]), less_zero_point(code, rhs, zero_points[1]))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from qmlir.ir.upstream.tosa import elementwise
 from qmlir.ir.upstream.tosa import reduction as tosa
 from qmlir.ir.upstream.tosa.contraction import DepthwiseConv2DOp
 from qmlir.lowering.qint_to_tosa.contraction import check_bytes, convolution, fitted
-from qmlir.lowering.qint_to_tosa.elementwise import centred
+from qmlir.lowering.qint_to_tosa.elementwise import less_zero_point
 from qmlir.lowering.qint_to_tosa.tensors import ADD, GREATER_EQUAL, INTDIV, SUB, TosaCode, integers, is_byte
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _average_pool(code: TosaCode, op: AveragePool2DOp, x: SSAValue) -> SSAValue:
 
 
 def _global_sum_pool(code: TosaCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAValue:
-    wide = centred(code, x, op.zero_point.value.data)
+    wide = less_zero_point(code, x, op.zero_point.value.data)
     return code.summed(code.summed(wide, 1), 2)
 
 
@@ -115,7 +115,7 @@ def _global_sum_pool(code: TosaCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAVal
 
 
 def _resize(code: TosaCode, op: ResizeOp, x: SSAValue) -> SSAValue:
-    x = centred(code, x, op.zero_point.value.data)
+    x = less_zero_point(code, x, op.zero_point.value.data)
     for axis, taps, weights in op.tables():
         x = _along(code, x, axis, taps, weights)
     return x

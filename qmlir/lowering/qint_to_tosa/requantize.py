@@ -240,7 +240,7 @@ def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
 
     def way(by: str) -> SSAValue:
         reals = [
-            fixed_point.dequantize(stored, scale, zero_point, by=by, moved=op.displacement)
+            fixed_point.dequantize(stored, scale, zero_point, by=by, moved=op.sign_shift)
             for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
         ]
         return code.looked_up(code.table(np.concatenate(reals).astype(np.float32)), place)

@@ -137,9 +137,9 @@ def _integer_sums(code: NNCode, op: tosa.ConvolutionOp, layer: Layer) -> SSAValu
     w = layer.w
     if not isinstance(w, np.ndarray):
         return _wide_sums(code, layer, x, w, accumulator)
-    centred = w.astype(np.int32) - layer.w_point
-    narrow = np.int8 if np.abs(centred).max(initial=0) < 128 else np.int16
-    weights = code.constant(centred.astype(narrow), op.weight)
+    less_zero_point = w.astype(np.int32) - layer.w_point
+    narrow = np.int8 if np.abs(less_zero_point).max(initial=0) < 128 else np.int16
+    weights = code.constant(less_zero_point.astype(narrow), op.weight)
     dtype = np.int64 if accumulator == i64 else np.int32
     bias = [code.constant(layer.b.astype(dtype), op.bias)] if isinstance(layer.b, np.ndarray) else []
     properties = {**layer.properties, "zero_point": int32(layer.zero_point)}

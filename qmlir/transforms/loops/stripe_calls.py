@@ -1,8 +1,8 @@
 """Chains of layers in stripes: their calls take turns, so that the tensors between them never exist as a whole.
 
 A call of a kernel computes stripes of its result, such as rows of an image, from stripes of its operands
-(ir/stripes.py). A chain of calls that follow one another is computed in bands. For each band of the last result, each
-call computes the stripes that the calls behind it read and that no band before has computed:
+(ir/stripes.py). A chain of calls that follow one another is computed in parts. For each part of the last result, each
+call computes the stripes that the calls behind it read and that no part before has computed:
 
     conv1 rows 0-9    conv2 rows 0-8    add rows 0-7
     conv1 rows 10-17  conv2 rows 9-16   add rows 8-15     ...
@@ -10,7 +10,7 @@ call computes the stripes that the calls behind it read and that no band before 
 No stripe is computed twice, so the work and the bits are the same. What is live of a tensor between two calls is a
 window of a few rows that moves (codegen/occupancy.py), and the plan of the arena lets windows share bytes.
 
-A band costs code for its calls. The bands are searched that make the arena and this code the smallest: at the
+A part costs code for its calls. The parts are searched that make the arena and this code the smallest: at the
 statement at which most bytes are live, the best chain around it is divided, as long as that gains.
 """
 
@@ -45,8 +45,8 @@ CALL = 64
 LONGEST = 4
 """The most calls of a chain: the layers of a block of most networks."""
 
-BANDS = (2, 4, 8, 16)
-"""The numbers of bands that are tried."""
+COUNTS = (2, 4, 8, 16)
+"""The numbers of parts that are tried."""
 
 ROUNDS = 16
 """The most chains that are divided."""
@@ -95,8 +95,8 @@ class StripeCallsPass(ModulePass):
         now, then = schedule.divided({}), schedule.divided(divided)
         saved = place_windows(now.windows).size - place_windows(then.windows).size
         if saved >= CALL * (len(then.parts) - len(now.parts)):
-            for chain, bands in divided.items():
-                _rewrite(schedule.calls(chain), turns(schedule.calls(chain), bands) or [])
+            for chain, parts in divided.items():
+                _rewrite(schedule.calls(chain), turns(schedule.calls(chain), parts) or [])
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Schedule:
         return [s for s in self.statements[chain[0] : chain[1] + 1] if isinstance(s, Call)]
 
     def divided(self, chains: Mapping[Chain, int]) -> Divided:
-        """The schedule with some chains in so many bands each."""
+        """The schedule with some chains divided into parts."""
         sizes, found, parts = list(self.sizes), list[Statement](), list[int]()
         first = {chain[0]: chain for chain in chains}
         n = 0
@@ -153,22 +153,22 @@ class Schedule:
         return Divided(Occupancy(sizes, found, SMALL_ALIGNMENT), parts)
 
 
-def turns(calls: Sequence[Call], bands: int) -> list[tuple[int, tuple[int, int]]] | None:
+def turns(calls: Sequence[Call], parts: int) -> list[tuple[int, tuple[int, int]]] | None:
     """The turns of the calls of a chain: the position of a call, and the steps that it computes.
 
     Returns:
         The turns in order; None if the calls cannot take turns, because one of them reads all of another's result.
     """
     needed = _needed(calls)
-    if needed is None or bands > max(call.bounds[1] for call in calls):
+    if needed is None or parts > max(call.bounds[1] for call in calls):
         return None
     done, found = [0] * len(calls), list[tuple[int, tuple[int, int]]]()
-    for band in range(1, bands + 1):
+    for part in range(1, parts + 1):
         goals = [0] * len(calls)
         for p in reversed(range(len(calls))):
             steps, readers = calls[p].bounds[1], needed[p]
-            if band == bands or not readers:
-                goals[p] = -(-band * steps // bands)
+            if part == parts or not readers:
+                goals[p] = -(-part * steps // parts)
             else:
                 ends = [_read(calls[q], operand, done[q], goals[q]) for q, operand in readers]
                 stripes = calls[p].stripes
@@ -216,7 +216,7 @@ class _Best:
 
 
 def search(schedule: Schedule) -> Mapping[Chain, int]:
-    """The chains to divide, and their bands, for which the arena and the code of calls are the smallest."""
+    """The chains to divide, and their parts, for which the arena and the code of calls are the smallest."""
     chains: dict[Chain, int] = {}
     now = schedule.divided(chains)
     best = _Best(max(bytes for bytes, _ in now.peaks))
@@ -230,7 +230,7 @@ def search(schedule: Schedule) -> Mapping[Chain, int]:
         now = schedule.divided(chains)
         if (cost := _cost(schedule, chains)) < best.cost:
             best = _Best(cost, dict(chains))
-    return _with_fewest_bands(schedule, dict(best.chains))
+    return _with_fewest_parts(schedule, dict(best.chains))
 
 
 def _cost(schedule: Schedule, chains: Mapping[Chain, int]) -> int:
@@ -240,17 +240,17 @@ def _cost(schedule: Schedule, chains: Mapping[Chain, int]) -> int:
 
 
 def _best_around(schedule: Schedule, chains: Mapping[Chain, int], peak: int, most: int) -> tuple[Chain, int] | None:
-    """The chain around a statement, and its bands, that cost least arena and code; None if no chain saves arena."""
+    """The chain around a statement, and its parts, that cost least arena and code; None if no chain saves arena."""
     found: list[tuple[int, Chain, int]] = []
     for first, last in chains_around(schedule, chains, peak):
-        for bands in BANDS:
-            if turns(schedule.calls((first, last)), bands) is None:
+        for parts in COUNTS:
+            if turns(schedule.calls((first, last)), parts) is None:
                 break
-            divided = schedule.divided({**chains, (first, last): bands})
+            divided = schedule.divided({**chains, (first, last): parts})
             here = max(bytes for bytes, n in divided.peaks if first <= n <= last)
             if here < most:
                 calls = len(divided.parts) - len(schedule.statements)
-                found.append((here + CALL * calls, (first, last), bands))
+                found.append((here + CALL * calls, (first, last), parts))
     return min(found)[1:] if found else None
 
 
@@ -263,11 +263,11 @@ def chains_around(schedule: Schedule, chains: Mapping[Chain, int], peak: int) ->
                 yield first, last
 
 
-def _with_fewest_bands(schedule: Schedule, chains: dict[Chain, int]) -> Mapping[Chain, int]:
-    """The same with fewer bands, or none, where another statement needs the memory anyway."""
+def _with_fewest_parts(schedule: Schedule, chains: dict[Chain, int]) -> Mapping[Chain, int]:
+    """The same with fewer parts, or none, where another statement needs the memory anyway."""
     for chain in list(chains):
         options = [{k: n for k, n in chains.items() if k != chain}]
-        options += [{**chains, chain: bands} for bands in BANDS if bands <= chains[chain]]
+        options += [{**chains, chain: parts} for parts in COUNTS if parts <= chains[chain]]
         chains = min(options, key=lambda option: _cost(schedule, option))
     return chains
 

@@ -1,9 +1,9 @@
-"""The pass `npu-fit`: splits layers into bands of rows (stripes) if a network's tensors exceed their memory.
+"""The pass `npu-fit`: splits layers into stripes of rows if a network's tensors exceed their memory.
 
 Enters and leaves: functions of `npu.layer` and `npu.host`. While more bytes are live at once than the memory has for
-tensors, consecutive layers around the fullest moment are split into bands (bands.py), so that the tensors between them
-never exist as a whole. Among the splits that fit, the pass takes the split that computes the least twice. If tensors
-still do not fit, `npu-place` reports them.
+tensors, consecutive layers around the fullest moment are split into stripes (stripes.py), so that the tensors between
+them never exist as a whole. Among the splits that fit, the pass takes the split that computes the least twice. If
+tensors still do not fit, `npu-place` reports them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,15 +23,15 @@ from qmlir.devices.model.stored import constant_bytes, stored_bytes
 from qmlir.dialects.npu import LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import defined_functions
-from qmlir.transforms.npu.cascade.bands import Step, runs, split
+from qmlir.transforms.npu.cascade.stripes import Step, runs, split
 from qmlir.transforms.npu.tile.aliases import home_of, root_of
 
 LONGEST = 8
-"""The most consecutive layers that are split into bands together."""
+"""The most consecutive layers that are split into stripes together."""
 
 
 class NPUFitPass(ModulePass):
-    """Splits layers into bands of rows until the tensors of the network fit their memory.
+    """Splits layers into stripes of rows until the tensors of the network fit their memory.
 
     ```mlir
     %1 = npu.layer "expand" (%0) { … }           // 16 rows of 96 channels
@@ -89,9 +89,9 @@ class _Fit:
             best = min(self._splits(steps, full), key=lambda s: (max(s.full, self.room), s.twice), default=None)
             if best is None:
                 return
-            bands = split(best.layers, best.rows)
-            steps = bands.instead_of(best.layers, steps)
-            bands.put(best.layers)
+            stripes = split(best.layers, best.rows)
+            steps = stripes.instead_of(best.layers, steps)
+            stripes.put(best.layers)
             full = self._full(steps)
 
     def _full(self, steps: Sequence[Step], renamed: dict[SSAValue, SSAValue] | None = None) -> list[int]:
@@ -114,15 +114,15 @@ class _Fit:
         return lives.full(len(steps), self.memory.align)
 
     def _splits(self, steps: list[Step], full: Sequence[int]) -> Iterator["_Split"]:
-        """Yields splits of the layers around the fullest step, with more and more bands while that saves memory."""
+        """Yields splits of the layers around the fullest step, with more and more stripes while that saves memory."""
         for layers in _around(steps, full.index(max(full))):
             whole, best, first = layers[-1].outputs[0], max(full), steps.index(layers[0])
             for rows in _heights(shape_of(whole)[1]):
-                bands = split(layers, rows)
-                after = self._full(bands.instead_of(layers, steps), {whole: bands.joined.outputs[0]})
-                fullest = max(after[first : first + len(bands.operations)])
-                twice = _work(layer for band in bands.layers for layer in band) - _work(layers)
-                bands.erase()
+                stripes = split(layers, rows)
+                after = self._full(stripes.instead_of(layers, steps), {whole: stripes.joined.outputs[0]})
+                fullest = max(after[first : first + len(stripes.operations)])
+                twice = _work(layer for stripe in stripes.layers for layer in stripe) - _work(layers)
+                stripes.erase()
                 if fullest >= best:
                     break
                 best = fullest
@@ -133,9 +133,9 @@ class _Fit:
 
 @dataclass(frozen=True)
 class _Split:
-    """Consecutive layers with a number of rows for their bands.
+    """Consecutive layers with a number of rows for their stripes.
 
-    full   the most bytes that are live at once while the bands run
+    full   the most bytes that are live at once while the stripes run
     twice  how much is computed more than once, in products and element operations
     """
 
@@ -163,7 +163,7 @@ def _around(steps: Sequence[Step], fullest: int) -> Iterator[list[LayerOp]]:
 
 
 def _heights(rows: int) -> list[int]:
-    """The heights of bands to try: half of the rows, a third, … down to one row."""
+    """The heights of stripes to try: half of the rows, a third, … down to one row."""
     found: list[int] = []
     count = 2
     while not found or found[-1] > 1:

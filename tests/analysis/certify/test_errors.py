@@ -37,19 +37,19 @@ def _clamped(op: Any, steps: Array) -> Array:
     return np.clip(steps + op.zero_point.value.data, op.lower.value.data, op.upper.value.data)
 
 
-def _centred(op: Any, operands: Sequence[Array]) -> tuple[Array, Array]:
+def _less_zero_point(op: Any, operands: Sequence[Array]) -> tuple[Array, Array]:
     left, right = (x.astype(np.float64) - z for x, z in zip(operands, op.zero_points(), strict=True))
     return left, right
 
 
 def _sum(op: Any, stated: Mapping[str, Any], operands: Sequence[Array]) -> Array:
-    (a, b), (left, right) = _centred(op, operands), stated["factors"]
+    (a, b), (left, right) = _less_zero_point(op, operands), stated["factors"]
     minus = bool(op.subtract) if isinstance(op, qint.RescaledAddOp) else op.multipliers.get_values()[1] < 0
     return _clamped(op, a * left + (-b if minus else b) * right)
 
 
 def _quotient(op: Any, stated: Mapping[str, Any], operands: Sequence[Array]) -> Array:
-    a, b = _centred(op, operands)
+    a, b = _less_zero_point(op, operands)
     with np.errstate(all="ignore"):
         return _clamped(op, np.where(b == 0, np.sign(a) * 1e9, a / b * stated["factors"][0]))
 
@@ -309,7 +309,9 @@ def test_stated_errors_hold(name: str, tmp_path: Path) -> None:
         (result,) = op.evaluate(*operands)
         away = np.abs(result - REAL[case.kind](op, stated, operands))
         if isinstance(op, qint.DivOp):  # 0 / 0 has no real value
-            away = np.where((_centred(op, operands)[1] == 0) & (_centred(op, operands)[0] == 0), 0, away)
+            away = np.where(
+                (_less_zero_point(op, operands)[1] == 0) & (_less_zero_point(op, operands)[0] == 0), 0, away
+            )
         worst = max(worst, float(away.max()))
     assert case.tight * stated["error"] <= worst <= stated["error"] + 1e-6
     check_certificate(certified(case.module(), tmp_path).path)

@@ -126,8 +126,8 @@ def box_cox(x: Array, lambda1: Array, lambda2: Array) -> Array:
 
 def layer_norm(x: Array, axis: int, epsilon: float) -> Array:
     over = tuple(range(axis % x.ndim, x.ndim))
-    centred = x - x.mean(over, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(over, keepdims=True) + epsilon)
+    less_zero_point = x - x.mean(over, keepdims=True)
+    return less_zero_point / np.sqrt((less_zero_point**2).mean(over, keepdims=True) + epsilon)
 
 
 def rms_norm(x: Array, gamma: Array, beta: Array) -> tuple[Array, Array]:

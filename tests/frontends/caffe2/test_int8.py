@@ -39,8 +39,8 @@ def rescaled(sums: Array, ratio: float, zero_point: int = YZ, low: int = 0) -> A
 
 def conv_sums(x: Array, w: Array, pad: int = 0, stride: int = 1, groups: int = 1) -> Array:
     """Sums of products of integers minus their zero points: x [N, H, W, C], w [O, K, K, C/g]."""
-    centred = np.pad(x.astype(np.int64) - XZ, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    views = np.lib.stride_tricks.sliding_window_view(centred, w.shape[1:3], (1, 2))[:, ::stride, ::stride]
+    less_zero_point = np.pad(x.astype(np.int64) - XZ, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    views = np.lib.stride_tricks.sliding_window_view(less_zero_point, w.shape[1:3], (1, 2))[:, ::stride, ::stride]
     inputs, outputs = w.shape[3], len(w) // groups
     parts = [
         np.einsum(

@@ -116,7 +116,7 @@ def test_a_module_without_an_entry_is_refused() -> None:
 
 @pytest.fixture
 def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Every chain is divided into many bands, whatever it costs; the list has the number of chains of each network."""
+    """Every chain is divided into many parts, whatever it costs; the list has the number of chains of each network."""
     found: list[int] = []
 
     def all_chains(schedule: stripe_calls.Schedule) -> Mapping[stripe_calls.Chain, int]:
@@ -124,9 +124,9 @@ def divided(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         for n in range(len(schedule.statements)):
             around = sorted(stripe_calls.chains_around(schedule, chains, n), key=lambda c: c[0] - c[1])
             for chain in around:
-                bands = max(call.bounds[1] for call in schedule.calls(chain))
-                if stripe_calls.turns(schedule.calls(chain), min(bands, 16)) is not None:
-                    chains[chain] = min(bands, 16)
+                parts = max(call.bounds[1] for call in schedule.calls(chain))
+                if stripe_calls.turns(schedule.calls(chain), min(parts, 16)) is not None:
+                    chains[chain] = min(parts, 16)
                     break
         found.append(len(chains))
         return chains
@@ -153,7 +153,7 @@ def _runs(module: ModuleOp, graph: Graph) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
-def test_random_networks_in_bands_have_the_same_bits(schema: str, divided: list[int]) -> None:
+def test_random_networks_in_parts_have_the_same_bits(schema: str, divided: list[int]) -> None:
     assert quantized(schema, NETWORKS, _runs) >= NETWORKS // 2
     assert sum(map(bool, divided)) >= NETWORKS // 6
 
@@ -165,7 +165,7 @@ def test_random_networks_in_bands_have_the_same_bits(schema: str, divided: list[
         "name": ["kws_dscnn_i8", "resnet8_cifar_i8", *(["vww_mbv1_i8"] if THOROUGH else [])],
     }
 )
-def test_networks_in_bands_have_the_same_bits(
+def test_networks_in_parts_have_the_same_bits(
     name: str, cpu: str, shared: Callable[[str], Path], divided: list[int]
 ) -> None:
     module = qmlir.Pipeline("simplify")(qmlir.load(shared(f"models/tflite/{name}.tflite")))

@@ -3,8 +3,8 @@
 Enters and leaves: functions of `npu.layer` and `npu.host`; layers get the attributes of residency.py. A tensor that
 stays in the memory of the device that holds data and results is neither written to the external memory nor read from
 it. During that time it takes room from tiles. It therefore stays only if the layers that run meanwhile are predicted
-to take no more cycles. Layers with tensors between them that do not stay are split into bands of rows (stripes) if
-the bands then can stay and take fewer cycles.
+to take no more cycles. Layers with tensors between them that do not stay are split into stripes of rows if
+the stripes then can stay and take fewer cycles.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,22 +26,22 @@ from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.signature import defined_functions
-from qmlir.transforms.npu.cascade.bands import Bands, rows_of, runs, split
 from qmlir.transforms.npu.cascade.residency import LayerCosts, Stays, Tensor, put
+from qmlir.transforms.npu.cascade.stripes import StripedLayers, rows_of, runs, split
 from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, home_of, joins
 from qmlir.transforms.npu.tile.costs import Price, in_a_row
 
 # ---------------------------------------------------------------------------------------------------------------
-# Decides which consecutive layers are split into bands of rows (stripes), to save memory traffic.
+# Decides which consecutive layers are split into stripes of rows, to save memory traffic.
 #
 # Candidates are consecutive layers of which each is read by the next layer only, and between which no tensor stays as a
-# whole. The predicted cycles of the layers (tile/costs.py) are compared whole and in bands. In bands, rows that two
-# bands need are computed twice and weights are loaded once for each band, but the tensors between the layers need no
-# transfers.
+# whole. The predicted cycles of the layers (tile/costs.py) are compared whole and in stripes. In stripes, rows that two
+# stripes need are computed twice and weights are loaded once for each stripe, but the tensors between the layers need
+# no transfers.
 
 
 LONGEST = 4
-"""The most consecutive layers that are split into bands together."""
+"""The most consecutive layers that are split into stripes together."""
 
 SHARES = (1, 2, 4, 8)
 """Divisors of the memory size: tensors between layers may take at most 1/1, 1/2, … of the memory."""
@@ -51,7 +51,7 @@ LEAST = 0.01
 
 
 def fuse_rows(stays: Stays) -> Stays:
-    """Splits layers into bands where that saves cycles, the largest gain first; returns the new schedule.
+    """Splits layers into stripes where that saves cycles, the largest gain first; returns the new schedule.
 
     The function's block is changed as well.
     """
@@ -63,7 +63,7 @@ def fuse_rows(stays: Stays) -> Stays:
     ]
     for _, layers, rows in sorted(found, key=lambda candidate: -candidate[0]):
         if all(layer in stays.steps for layer in layers):
-            stays = _with_bands(stays, layers, rows)
+            stays = _with_stripes(stays, layers, rows)
     return stays
 
 
@@ -91,20 +91,20 @@ def _could_save(stays: Stays, layers: Sequence[LayerOp]) -> bool:
 
 
 def _heights(stays: Stays, layers: Sequence[LayerOp]) -> list[int]:
-    """Heights of bands for which the tensors between the layers fit shares of the memory; bands are nearly equal."""
+    """Heights of stripes for which the tensors between the layers fit shares of the memory, nearly equal ones."""
     total = shape_of(layers[-1].outputs[0])[1]
     found: dict[int, None] = {}
     for share in SHARES:
         room = stays.costs.memory.addressable // share
         fitting = [rows for rows in range(1, total) if _between(layers, rows) <= room]
         if fitting:
-            bands = -(-total // fitting[-1])
-            found[-(-total // bands)] = None
+            stripes = -(-total // fitting[-1])
+            found[-(-total // stripes)] = None
     return [rows for rows in found if rows < total]
 
 
 def _between(layers: Sequence[LayerOp], rows: int) -> int:
-    """The most bytes live at once between layers, for a band of `rows` rows from the middle of the last result."""
+    """The most bytes live at once between layers, for a stripe of `rows` rows from the middle of the last result."""
     total = shape_of(layers[-1].outputs[0])[1]
     first = (total - rows) // 2
     sizes = [
@@ -119,16 +119,16 @@ def _between(layers: Sequence[LayerOp], rows: int) -> int:
 
 
 def _gain(stays: Stays, layers: Sequence[LayerOp], rows: int) -> float:
-    """The cycles that layers save in bands of `rows` rows; negative if they take more, or if there is no room."""
-    bands = split(layers, rows)
-    after = _cycles_in_bands(_trial(stays, layers, bands), bands)
-    bands.erase()
+    """The cycles that layers save in stripes of `rows` rows; negative if they take more, or if there is no room."""
+    stripes = split(layers, rows)
+    after = _cycles_in_stripes(_trial(stays, layers, stripes), stripes)
+    stripes.erase()
     return _cycles_of_run(stays, layers) - after
 
 
-def _cycles_in_bands(trial: Stays | None, bands: Bands) -> float:
-    """Predicted cycles of bands one after the other; infinity if there is no room for them."""
-    return inf if trial is None else _cycles_of_run(trial, [layer for band in bands.layers for layer in band])
+def _cycles_in_stripes(trial: Stays | None, stripes: StripedLayers) -> float:
+    """Predicted cycles of stripes one after the other; infinity if there is no room for them."""
+    return inf if trial is None else _cycles_of_run(trial, [layer for stripe in stripes.layers for layer in stripe])
 
 
 def _cycles_of_run(stays: Stays, layers: Sequence[LayerOp]) -> float:
@@ -145,26 +145,26 @@ def _prices(stays: Stays, layers: Sequence[LayerOp]) -> list[Price] | None:
     return known if len(known) == len(prices) else None
 
 
-def _trial(stays: Stays, layers: Sequence[LayerOp], bands: Bands) -> Stays | None:
-    """The schedule if layers are split: its earlier tensors stay, and so do the bands' tensors between the layers.
+def _trial(stays: Stays, layers: Sequence[LayerOp], stripes: StripedLayers) -> Stays | None:
+    """The schedule if layers are split: its earlier tensors stay, and so do the stripes' tensors between the layers.
 
     Returns:
         The new schedule; None if there is no room.
     """
-    steps = bands.instead_of(layers, stays.steps)
+    steps = stripes.instead_of(layers, stays.steps)
     trial = Stays(steps, stays.costs)
     numbers, whole = trial.numbers(), layers[-1].outputs[0]
     added: list[Tensor] = []
     for tensor in stays.tensors:
         if tensor.value is whole:
-            begins = numbers[bands.layers[0][-1]]
+            begins = numbers[stripes.layers[0][-1]]
             longer = tensor.last + len(steps) - len(stays.steps)
-            added.append(replace(tensor, value=bands.joined.outputs[0], first=begins, last=longer))
+            added.append(replace(tensor, value=stripes.joined.outputs[0], first=begins, last=longer))
         elif (known := trial.tensor(tensor.value, numbers)) is not None:
             trial = replace(trial, tensors=[*trial.tensors, replace(known, address=tensor.address)])
     if any(one.meets(other) for one, other in combinations(trial.tensors, 2)):
         return None
-    between = [trial.tensor(layer.outputs[0], numbers) for band in bands.layers for layer in band[:-1]]
+    between = [trial.tensor(layer.outputs[0], numbers) for stripe in stripes.layers for layer in stripe[:-1]]
     for tensor in [*added, *sorted((t for t in between if t is not None), key=lambda t: (-t.size, t.first))]:
         placed = trial.placed(tensor)
         if placed is None:
@@ -173,14 +173,14 @@ def _trial(stays: Stays, layers: Sequence[LayerOp], bands: Bands) -> Stays | Non
     return trial
 
 
-def _with_bands(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
-    """Replaces layers by bands if that still saves cycles after the splits before."""
-    bands = split(layers, rows)
-    trial = _trial(stays, layers, bands)
-    if trial is None or not _cycles_in_bands(trial, bands) < _cycles_of_run(stays, layers):
-        bands.erase()
+def _with_stripes(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
+    """Replaces layers by stripes if that still saves cycles after the splits before."""
+    stripes = split(layers, rows)
+    trial = _trial(stays, layers, stripes)
+    if trial is None or not _cycles_in_stripes(trial, stripes) < _cycles_of_run(stays, layers):
+        stripes.erase()
         return stays
-    bands.put(layers)
+    stripes.put(layers)
     return trial
 
 
@@ -207,7 +207,7 @@ class NPUCascadePass(ModulePass):
 
     name = "npu-cascade"
 
-    bands: bool = option(True, "whether layers may be split into bands of rows")
+    stripes: bool = option(True, "whether layers may be split into stripes of rows")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = device_of(op)
@@ -217,7 +217,7 @@ class NPUCascadePass(ModulePass):
         costs = LayerCosts(device, Engines.of(device), memory)
         for function in defined_functions(op):
             stays = _chosen(function.body.block, costs)
-            _write(fuse_rows(stays) if self.bands else stays)
+            _write(fuse_rows(stays) if self.stripes else stays)
 
 
 def _chosen(block: Block, costs: LayerCosts) -> Stays:

@@ -24,7 +24,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.arena import gaps
 from qmlir.ir.facts import LAYER_REST, RESTS, STAYS
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.cascade.bands import Step
+from qmlir.transforms.npu.cascade.stripes import Step
 from qmlir.transforms.npu.tile.aliases import (
     ELEMENTWISE,
     first_of,

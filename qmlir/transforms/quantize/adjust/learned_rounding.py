@@ -84,7 +84,7 @@ class Reconstruction:
     noise: Float64s
 
     @cached_property
-    def centred(self) -> tuple[Float32s, Float32s]:
+    def less_mean(self) -> tuple[Float32s, Float32s]:
         """The data less their mean, [g, p, k], and the mean of the sums, [g, 1, m]."""
         means = (a.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32) for a in (self.data, self.sums))
         data, sums = means
@@ -93,7 +93,7 @@ class Reconstruction:
     @cached_property
     def variances(self) -> Float64s:
         """The variance of each term, [g, 1, k]."""
-        return np.einsum("gpk,gpk->gk", *[self.centred[0]] * 2, dtype=np.float64)[:, None] / self.data.shape[1]
+        return np.einsum("gpk,gpk->gk", *[self.less_mean[0]] * 2, dtype=np.float64)[:, None] / self.data.shape[1]
 
     def clamped(self, sums: Array) -> Array:
         """The results of the layer for sums [g, p, m]."""
@@ -101,7 +101,7 @@ class Reconstruction:
 
     def cost(self, integers: Array) -> Float64s:
         """The mean square error that integers [g, m, k] leave in the results of each output, shrunk: [g, m]."""
-        data, bias = self.centred
+        data, bias = self.less_mean
         apart = self.clamped(data @ integers.astype(np.float32).swapaxes(1, 2) + bias) - self.clamped(self.sums)
         seen = np.einsum("gpm,gpm->gm", apart, apart, dtype=np.float64) / self.data.shape[1]
         alone = ((integers - self.weights) ** 2 * self.variances).sum(axis=2)
@@ -141,7 +141,7 @@ def _learned(problem: Reconstruction, before: Array, down: Array, fraction: Arra
         fraction: What the float weights are above them.
         units: What the integers are multiples of.
     """
-    data, bias = problem.centred
+    data, bias = problem.less_mean
     draw = np.random.default_rng(0)
     order = draw.permutation(data.shape[1])
     data, wanted = data[:, order], problem.clamped(problem.sums)[:, order]

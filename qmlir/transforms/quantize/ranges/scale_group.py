@@ -9,7 +9,7 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects.calib import Bounds, Observation
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
+from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_symmetric_from
 from qmlir.plugins import Plugin
 from qmlir.settings.quant_config import OpConfig
 
@@ -146,4 +146,4 @@ def hull_of(bounds: Iterable[Bounds]) -> Bounds:
 def width_of(bounds: Bounds, schema: Schema) -> float:
     """The width of the range that a schema stores for given bounds; within one format, steps are proportional to it."""
     lo, hi = min(bounds[0], 0.0), max(bounds[1], 0.0)
-    return 2 * max(-lo, hi) if is_centred(lo, schema) else hi - lo
+    return 2 * max(-lo, hi) if is_symmetric_from(lo, schema) else hi - lo

@@ -1,4 +1,4 @@
-"""Layers in a row, band by band: the reference's bits, the predicted cycles, less traffic and time, less room."""
+"""Layers in a row, stripe by stripe: the reference's bits, the predicted cycles, less traffic and time, less room."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ SLOW = {
     "nmp": [("bytes = 262144\nbanks = 8", "bytes = 8192\nbanks = 8"), ("= 16.0, write = 16.0", "= 1.0, write = 1.0")],
     "gemmini": [("bytes = 262144", "bytes = 8192"), ("= 16.0, write = 16.0", "= 1.0, write = 1.0")],
 }
-"""Devices with little room for data and a slow memory outside, so that bands pay."""
+"""Devices with little room for data and a slow memory outside, so that stripes pay."""
 
 
 def slow(name: str, folder: Path) -> Path:
@@ -59,24 +59,24 @@ def fits(module: ModuleOp) -> bool:
 
 
 def joined(module: ModuleOp) -> int:
-    """How many results are joined from bands."""
+    """How many results are joined from stripes."""
     return sum(isinstance(op, LayerOp) and joins(op) for op in module.walk())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
-def test_layers_in_bands(name: str, tmp_path: Path) -> None:
-    """On random layers in a row; without bands the same bits, more bytes and more cycles."""
+def test_layers_in_stripes(name: str, tmp_path: Path) -> None:
+    """On random layers in a row; without stripes the same bits, more bytes and more cycles."""
     path = str(slow(name, tmp_path))
     device, banded = load_device(path), list[int]()
     saved: list[tuple[int, int]] = []
 
     def check(chain: Layer) -> None:
         lowered = layers(chain.module, path)
-        bands, whole = (Pipeline(("npu-cascade", {"bands": some}))(lowered) for some in (True, False))
+        stripes, whole = (Pipeline(("npu-cascade", {"stripes": some}))(lowered) for some in (True, False))
         assert joined(whole) == 0
-        banded.append(joined(bands))
-        (got, report), (other, without) = run(bands, device, chain.inputs), run(whole, device, chain.inputs)
+        banded.append(joined(stripes))
+        (got, report), (other, without) = run(stripes, device, chain.inputs), run(whole, device, chain.inputs)
         (expected,) = evaluate(main_function(chain.module), chain.inputs)
         np.testing.assert_array_equal(got, expected)
         np.testing.assert_array_equal(other, expected)
@@ -92,7 +92,7 @@ def test_layers_in_bands(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_bands_fit_where_layers_do_not(tmp_path: Path) -> None:
+def test_stripes_fit_where_layers_do_not(tmp_path: Path) -> None:
     """Into three quarters of the bytes that live at once where layers are whole."""
     device, fitting = load_device("ethos-u55-like"), list[int]()
 
@@ -101,13 +101,13 @@ def test_bands_fit_where_layers_do_not(tmp_path: Path) -> None:
         path = with_room(tmp_path, filled_of(whole)["sram"].bound * 3 // 4)
         lowered = layers(chain.module, path)
         assert not fits(lowered)
-        bands = Pipeline("npu-fit")(lowered)
-        if not fits(bands):
+        stripes = Pipeline("npu-fit")(lowered)
+        if not fits(stripes):
             return
-        got, _ = run(bands, load_device(path), chain.inputs)
+        got, _ = run(stripes, load_device(path), chain.inputs)
         (expected,) = evaluate(main_function(chain.module), chain.inputs)
         np.testing.assert_array_equal(got, expected)
-        fitting.append(joined(bands))
+        fitting.append(joined(stripes))
 
     drawn(EXAMPLES)(seed(3)(given(chains(device, (24, 32), (16, 40)))(check)))()
     assert sum(fitting) > 0

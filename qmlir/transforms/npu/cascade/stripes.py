@@ -1,8 +1,8 @@
-"""Striping: splits consecutive layers into bands of rows of the last result (stripes).
+"""Striping: splits consecutive layers into stripes of rows of the last result.
 
-A band passes through all the layers before the next band begins. The tensor between two layers is then only as large
-as a band, and can stay inside the device although the whole tensor could not. A window reads rows beside its own, so
-that some rows are computed for two bands.
+A stripe passes through all the layers before the next stripe begins. The tensor between two layers is then only as
+large as a stripe, and can stay inside the device although the whole tensor could not. A window reads rows beside its
+own, so that some rows are computed for two stripes.
 
     %2 = npu.layer "expand" (%1) { … }           // 16 rows
     %3 = npu.layer "reduce" (%2) { … }           // 16 rows, a window of 3 rows
@@ -42,12 +42,12 @@ Step = LayerOp | HostOp
 
 
 @dataclass(frozen=True)
-class Bands:
-    """Consecutive layers, split into bands.
+class StripedLayers:
+    """Consecutive layers, split into stripes.
 
-    layers   for each band, the layers that compute it, in order
-    renamed  for each band, the slice layers that select rows of other tensors
-    joined   the layer that concatenates the bands to the whole result
+    layers   for each stripe, the layers that compute it, in order
+    renamed  for each stripe, the slice layers that select rows of other tensors
+    joined   the layer that concatenates the stripes to the whole result
     """
 
     layers: Sequence[Sequence[LayerOp]]
@@ -56,17 +56,17 @@ class Bands:
 
     @property
     def operations(self) -> list[LayerOp]:
-        """All layers of the bands, in order, and the concat behind them."""
-        bands = zip(self.renamed, self.layers, strict=True)
-        return [*(op for renamed, layers in bands for op in (*renamed, *layers)), self.joined]
+        """All layers of the stripes, in order, and the concat behind them."""
+        stripes = zip(self.renamed, self.layers, strict=True)
+        return [*(op for renamed, layers in stripes for op in (*renamed, *layers)), self.joined]
 
     def instead_of(self, layers: Sequence[LayerOp], steps: Sequence[Step]) -> list[Step]:
-        """The schedule with the original layers replaced by their bands."""
+        """The schedule with the original layers replaced by their stripes."""
         first = list(steps).index(layers[0])
         return [*steps[:first], *self.operations, *steps[first + len(layers) :]]
 
     def put(self, layers: Sequence[LayerOp]) -> None:
-        """Inserts the bands into the block in place of the original layers, which are erased."""
+        """Inserts the stripes into the block in place of the original layers, which are erased."""
         block, whole = layers[-1].parent, layers[-1].outputs[0]
         assert block is not None
         block.insert_ops_before(self.operations, layers[-1])
@@ -76,7 +76,7 @@ class Bands:
             layer.erase()
 
     def erase(self) -> None:
-        """Erases the bands, which are in no block, so that tensors no longer have them as users."""
+        """Erases the stripes, which are in no block, so that tensors no longer have them as users."""
         for op in reversed(self.operations):
             op.erase()
 
@@ -131,26 +131,26 @@ def rows_of(layers: Sequence[LayerOp], rows: range) -> list[range]:
     return wanted
 
 
-def split(layers: Sequence[LayerOp], rows: int) -> Bands:
-    """Splits consecutive layers into bands of `rows` rows of the last result.
+def split(layers: Sequence[LayerOp], rows: int) -> StripedLayers:
+    """Splits consecutive layers into stripes of `rows` rows of the last result.
 
     The original layers are not changed, and their readers still read them.
 
     Args:
         layers: Layers of which each but the last is read by the next layer only.
-        rows: Rows of the last result in a band; the last band may have fewer.
+        rows: Rows of the last result in a stripe; the last stripe may have fewer.
     """
     total = shape_of(layers[-1].outputs[0])[1]
-    made = [_band(layers, range(first, min(first + rows, total))) for first in range(0, total, rows)]
+    made = [_stripe(layers, range(first, min(first + rows, total))) for first in range(0, total, rows)]
     ends = [computed[-1].outputs[0] for _, computed in made]
     whole = layers[-1].outputs[0]
     joined = _alias(layers[-1], ends, ConcatOp, {"axis": IntegerAttr(1, i64)}, whole.type)
     joined.outputs[0].name_hint = whole.name_hint
-    return Bands([computed for _, computed in made], [renamed for renamed, _ in made], joined)
+    return StripedLayers([computed for _, computed in made], [renamed for renamed, _ in made], joined)
 
 
-def _band(layers: Sequence[LayerOp], rows: range) -> tuple[list[LayerOp], list[LayerOp]]:
-    """The slice layers and the computing layers of the band with the given rows of the last result."""
+def _stripe(layers: Sequence[LayerOp], rows: range) -> tuple[list[LayerOp], list[LayerOp]]:
+    """The slice layers and the computing layers of the stripe with the given rows of the last result."""
     renamed: list[LayerOp] = []
     computed: list[LayerOp] = []
     for number, (layer, some) in enumerate(zip(layers, rows_of(layers, rows), strict=True)):

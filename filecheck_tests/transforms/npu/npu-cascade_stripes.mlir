@@ -1,6 +1,6 @@
 // RUN: qmlir-opt --npu-cascade --split-input-file --elide-weights %s | filecheck %s
 
-// 256 KiB lie between two layers, which is all that the memory for data has. In two bands half of that stays inside, and
+// 256 KiB lie between two layers, which is all that the memory for data has. In two stripes half of that stays inside, and
 // a window of two rows has the first layer compute the row before the middle twice. Rows are names for what is there
 // already; padding is where the whole had it.
 builtin.module attributes {npu.device = "nmp"} {
@@ -34,7 +34,7 @@ builtin.module attributes {npu.device = "nmp"} {
 
 // -----
 
-// Not in bands: what two layers read, and what has several images.
+// Not in stripes: what two layers read, and what has several images.
 builtin.module attributes {npu.device = "nmp"} {
   func.func @whole(%x: tensor<1x512x512x1xi8>, %z: tensor<2x256x512x1xi8>) -> (tensor<1x512x512x1xi8>, tensor<2x256x512x1xi8>, tensor<1x512x512x1xi8>) {
     %a = npu.layer "twice read" (%0 = %x : tensor<1x512x512x1xi8>) -> (tensor<1x512x512x1xi8>) {
