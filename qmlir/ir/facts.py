@@ -143,7 +143,7 @@ POWER = Fact("qmlir.power", INTEGER, "operation", _OF_SOURCE,
     "chooses their precision.")  # fmt: skip
 
 PARAMETER = Mark("qmlir.parameter", "operation", _OF_SOURCE,
-    "The operation computes a scale or a zero point at run time; it stays float.")  # fmt: skip
+    "The operation computes a scale or a zero point at run time, on floats.")  # fmt: skip
 
 QUANTIZATION = Fact("qmlir.quantization", WORD, "cast", _OF_SOURCE,
     "How the cast computes and rounds: a name in `fixed_point.QUANTIZATIONS` for `quant.qcast`, in "
