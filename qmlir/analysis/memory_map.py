@@ -180,7 +180,7 @@ def planned_calls(network: Network, threads: int = 1) -> Planned:
 
 
 def _layer(call: Operation, names: Sequence[str]) -> str:
-    """The layer that a call computes; of a call that no operation asked for, what it does."""
+    """The layer that a call computes; for a call that no operation asked for, a description."""
     number = LAYER.of(call)
     return "copy" if number is None else names[number]
 

@@ -255,7 +255,7 @@ def classes_of(shapes: Sequence[Sequence[int]]) -> int:
 
 
 def require_classes(classes: Int64s, count: int) -> None:
-    """Raises `OptionError` if a class is not one of so many."""
+    """Raises `OptionError` unless each class is less than the number of classes."""
     if len(wrong := classes[(classes < 0) | (classes >= count)]):
         remedy = "count classes from 0, or give --label-offset"
         need = f"must be a class of the network, from 0 to {count - 1}"

@@ -170,7 +170,7 @@ class _Walk:
         return self.read(name, Area(*place, count * bits // 8), bits // 8)
 
     def sums(self, whole: Channels, partial: Channels, bits: int) -> Sums:
-        """Sums of a width, that of the device's accumulators at most."""
+        """Sums of a width, which is at most that of the device's accumulators."""
         return Sums.of(whole, partial, bits, str(self.program.device["name"]))
 
     def unpack(self, command: Unpack) -> None:

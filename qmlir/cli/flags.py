@@ -25,7 +25,7 @@ WIDEST_HELP = 118
 
 
 def help_width() -> int:
-    """Returns the columns of help: those of the terminal, at most `WIDEST_HELP`; so many for pipes and files."""
+    """Returns the columns of help: the terminal's, at most `WIDEST_HELP`, which pipes and files get."""
     fits = sys.stdout.isatty() or "COLUMNS" in os.environ
     return min(get_terminal_size().columns, WIDEST_HELP) if fits else WIDEST_HELP
 
@@ -81,7 +81,7 @@ class RawHelpFormatter(HelpFormatter, argparse.RawDescriptionHelpFormatter):
 
 
 class PassHelpFormatter(HelpFormatter):
-    """The same for `qmlir-opt`, whose flags are long; in a file, its lines are as wide as those of the passes."""
+    """Formats help for `qmlir-opt`, whose flags are long; in a file, lines are as wide as the passes' lines."""
 
     def __init__(self, prog: str):
         super().__init__(prog, max_help_position=34, width=help_width())

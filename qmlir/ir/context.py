@@ -66,7 +66,7 @@ class QmlirContext(Context):
 
 
 def dialect_of(reference: str) -> Callable[[], Dialect]:
-    """Returns what imports a dialect at `module:attribute`."""
+    """Returns a function that imports the dialect at `module:attribute`."""
 
     def load() -> Dialect:
         module, _, attribute = reference.partition(":")

@@ -188,7 +188,7 @@ def _tensors_inside(names: Iterable[NameAttr]) -> "list[str | Names]":
 
 
 def take_over(value: SSAValue, names: Sequence[NameAttr], index: int | None = None) -> None:
-    """Adds names to those of a value's owner; the owner's own names come first.
+    """Adds names to the operation that makes a value; the operation's own names come first.
 
     The owner's tensor keeps its name; a tensor without a name takes the name of the last of `names`.
 

@@ -29,7 +29,7 @@ def largest_multiplier(limits: tuple[int, int]) -> int:
 
 
 def spread(multipliers: Array, size: int, terms: int) -> Array:
-    """The multipliers [O,G] of groups of `size` as those of weights, [O,K]."""
+    """Repeats the multipliers [O,G] of groups of `size` weights for each weight, [O,K]."""
     return np.repeat(multipliers, size, axis=1)[:, :terms]
 
 

@@ -81,7 +81,7 @@ class FloatOperation:
 
     @property
     def floats(self) -> str:
-        """What it computes on, as text."""
+        """The floats that an operation computes on, as text."""
         return " and ".join(self.types) or "float instructions"
 
 

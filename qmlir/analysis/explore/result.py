@@ -123,7 +123,7 @@ def objectives_given(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def undominated(rows: Sequence[Row], objectives: Sequence[str]) -> list[bool]:
-    """Says of each row whether no other row of its network is better in one objective and as good in all others.
+    """Marks the rows that no other row of their network beats: better in one objective, as good in all others.
 
     A figure that was not measured counts as the worst; rows that the device cannot serve are never on the front.
     """

@@ -170,7 +170,7 @@ class Model:
             current = following
 
     def promoted(self, point: Predicted) -> Predicted:
-        """Returns an assignment with 16 bits for all data that lower the noise by it, which costs no bytes."""
+        """Returns an assignment that stores data in 16 bits wherever that lowers the noise; it takes no more bytes."""
         return [point, *self._promotions(point)][-1]
 
     def _best(self, current: Predicted, most: float, *, weights: bool = True) -> Predicted | None:

@@ -207,7 +207,7 @@ class Laboratory:
         return [replace(Layer(**each), readers=tuple(each["readers"])) for each in known]
 
     def effects_of_wide_weights(self) -> list[OutputEffect]:
-        """Returns the effects of weights of 16 bits, rounded to the nearest step, from disk if there."""
+        """Returns the effects of 16-bit weights, rounded to the nearest step, or reads them from disk."""
         known = self._load("wide", Policy())
         if known is None:
             measure = self._effect_measure()
@@ -272,7 +272,7 @@ class Laboratory:
         return np.stack(rows), {n: np.stack([each[i] for each in kept]) for i, n in enumerate(own) if kept}
 
     def _other(self, quantized: ModuleOp) -> float | None:
-        """Returns the cost of the budget if it needs a compiler."""
+        """Returns the cost that the budget limits, if only compiled code tells it; else None."""
         match self._budget:
             case Budget(cost="stored"):
                 return float(compile(quantized).sizes.weights)

@@ -88,7 +88,7 @@ class Verification:
             self.attempts.attempt_predicted(fresh[0][1])
 
     def _bisect(self, front: Sequence[Predicted]) -> None:
-        """Bisects along the predicted front for the end of what meets the limit."""
+        """Bisects along the predicted front for the last network that meets the limit."""
         floor = isinstance(self.attempts.limit, Floor)
         low, high = -1, len(front)  # under a floor, front[high] meets it; within a budget, front[low] does
         while high - low > 1 and self.attempts.left > PATIENCE:

@@ -7,7 +7,7 @@ from qmlir.settings.arguments import text_given
 
 
 def require_threads(threads: int, machine: Machine) -> None:
-    """Raises `OptionError` if a call of code for a processor cannot use so many threads."""
+    """Raises `OptionError` if a call of code for a processor cannot use this number of threads."""
     if not 1 <= threads <= MOST_THREADS:
         raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(threads))
     if threads > 1 and not machine.system.hosted:

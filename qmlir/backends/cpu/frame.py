@@ -64,7 +64,7 @@ class Frame:
 
 
 def _small_arrays(specs: Sequence[TensorSpec], most: int) -> tuple[list[Array | None], Any]:
-    """An array for each tensor of so many bytes or less, None for others, and a table with the arrays' addresses."""
+    """An array for each tensor up to a size in bytes, None for larger ones, and a table of the arrays' addresses."""
     small = [math.prod(spec.shape) * spec.dtype.itemsize <= most for spec in specs]
     arrays = [np.empty(spec.shape, spec.dtype) if fits else None for spec, fits in zip(specs, small, strict=True)]
     return arrays, (ctypes.c_void_p * len(specs))(*(None if a is None else a.ctypes.data for a in arrays))

@@ -242,7 +242,7 @@ def known_to_llvm(triple: str = "") -> Known:
 
 @cache
 def _known_here() -> Known:
-    """Those of this machine; the standard error of the process is a file for that moment."""
+    """The features that LLVM knows on this machine; meanwhile the standard error of the process is a file."""
     target = _target("")
     sys.stderr.flush()
     kept = os.dup(2)

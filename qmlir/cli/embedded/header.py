@@ -70,7 +70,7 @@ def _aligned(macro: str) -> list[str]:
 
 
 def _port(plan: Plan, port: Port) -> list[str]:
-    """What is said of an input or an output."""
+    """The fields of the manifest for an input or an output."""
     spec, prefix = port.spec, f"{plan.macro}_{port.label}"
     shape = "".join(f"[{size}]" for size in spec.shape)
     lines = [

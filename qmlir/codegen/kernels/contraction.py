@@ -134,7 +134,7 @@ class Contraction(LayerKernel[Arithmetic]):
 
     @property
     def items(self) -> int:
-        """The number of iterations of the parallel loop: blocks of tiles, those of one tile behind each other."""
+        """The number of iterations of the parallel loop: one for each block of each tile."""
         return self.layer.window.batch * self.layer.window.output[0] * self.row_tiles * self.blocks
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:

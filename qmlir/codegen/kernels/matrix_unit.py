@@ -416,7 +416,7 @@ class MatrixContraction(LayerKernel[Arithmetic]):
 
     @property
     def streams(self) -> bool:
-        """Whether weights are so many that they do not stay in the second-level cache from call to call."""
+        """Whether the weights are too large to stay in the second-level cache from call to call."""
         return self.weights > FAR and self.strips.count * self.strips.places <= STRIP
 
     @property

@@ -207,7 +207,7 @@ class PackedWeights(Buffer):
         return [self._field_of(words, at, at + bits) for at in range(0, lanes * bits, bits)]
 
     def _field_of(self, words: Sequence[tuple[int, int, Value]], low: int, high: int) -> Value:
-        """The bits from `low` to `high` of words, each of which has the first and the last of its bits beside it."""
+        """Extracts the bits from `low` to `high` of words, which hold them side by side."""
         whole, *others = (
             word.logical_shift(low - first) if low > first else word << first - low if first > low else word
             for first, last, word in words

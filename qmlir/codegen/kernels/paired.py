@@ -112,7 +112,7 @@ class PairedProduct(LayerKernel[Arithmetic]):
 
     @property
     def items(self) -> int:
-        """The number of iterations of the parallel loop: blocks of tiles, those of one tile behind each other."""
+        """The number of iterations of the parallel loop: one for each block of each tile."""
         return -(-self.pixels // self.per_tile) * self.blocks
 
     @property

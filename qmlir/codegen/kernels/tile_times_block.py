@@ -12,7 +12,7 @@ from qmlir.codegen.value import Value
 
 
 def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
-    """Names of a kernel's buffers, with that of multipliers behind the weights if it is `scaled`."""
+    """Names of a kernel's buffers; the multipliers follow the weights if the kernel is `scaled`."""
     return [*names[:2], "m", *names[2:]] if scaled else names
 
 
@@ -57,7 +57,7 @@ class Job(Numbers):
 
     @staticmethod
     def of(numbers: Sequence[Value]) -> "Job":
-        """The job of a call's numbers: those of the single fields, then the strides."""
+        """Makes a job from the numbers of a call: the single fields, then the strides."""
         single = len(Job.names())
         return Job(*numbers[:single], strides=numbers[single:])
 
@@ -66,7 +66,7 @@ class Job(Numbers):
         return [*super().numbers, *self.strides]
 
     def window(self, output: int) -> Value | int:
-        """The distance of an output's window from that of the first of the outputs that are computed together."""
+        """The distance of an output's window from the window of the first output that is computed with it."""
         if output == 0:
             return 0
         power = output & -output
@@ -115,7 +115,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     @property
     def multiplies(self) -> bool:
-        """Whether a buffer of multipliers lies behind that of the weights."""
+        """Whether the kernel has a buffer of multipliers behind its weights."""
         return self.scaled or self.grouped > 0
 
     @property
@@ -167,7 +167,7 @@ class TileTimesBlock(Finished, Microkernel):
             finish(accumulator, first + job.apart * p)
 
     def _unscaled(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """The buffers without that of multipliers."""
+        """The buffers without the multipliers."""
         return [*buffers[:2], *buffers[3:]] if self.multiplies else buffers
 
     def accumulate(

@@ -193,7 +193,7 @@ def random_fill(
     node: Caffe2Node, *inputs: Value, of: Sized, mean: float = 0.0, std: float = 1.0, min: float = 0.0,
     max: float = 1.0,
 ) -> Value:  # fmt: skip
-    """A tensor of random numbers of float32: normal or uniform ones, or what weights begin their training with.
+    """A tensor of random float32 numbers: uniform, normal, or as weights are initialized for training.
 
     Xavier's lie uniformly within ±√(3 / n), where n is the number of elements by the first dimension; MSRA's are normal
     with the deviation √(2 / n), where n is the number of elements by the second.

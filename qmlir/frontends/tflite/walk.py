@@ -405,7 +405,7 @@ def read_variable(node: TFLiteNode, handle: Value) -> Value:
 
 @converts(ASSIGN)
 def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
-    """Nothing: the variable has the value from here on."""
+    """Assigns a value to a variable; it returns no value, and later reads of the variable get the assigned one."""
     node.resources().write(node, _handle(handle), value)
     return ()
 

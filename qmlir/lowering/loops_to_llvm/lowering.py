@@ -53,7 +53,7 @@ STORED_WIDTHS = (1, 8, 16, 32, 64)
 
 
 def lowered_type(type: Attribute, index: IntegerType = i64) -> Attribute:
-    """The LLVM type of a loops-level type; `index` is that of an index.
+    """The LLVM type of a loops-level type; `index` is the type of indices.
 
     Raises:
         UnsupportedError: The type is a tensor, a dynamic or multi-dimensional vector, or has no LLVM form.

@@ -41,7 +41,7 @@ def _words(f: FunctionLowering, *numbers: int) -> list[SSAValue]:
 
 
 def _distance(f: FunctionLowering, apart: SSAValue, type: Attribute) -> SSAValue:
-    """A distance between rows in bytes, of one in elements."""
+    """Converts the distance between two rows from elements to bytes."""
     assert is_vector(type)
     size = element_bytes(type.element_type)
     return f.value(apart) if size == 1 else f.binary(MulOp, f.value(apart), f.integer(size), NO_WRAP)

@@ -173,7 +173,7 @@ def _places_from(f: FunctionLowering, places: SSAValue, first: int) -> SSAValue:
 
 
 def _either(f: FunctionLowering, found: list[SSAValue]) -> SSAValue:
-    """What is not 0, of vectors of which one at most is not 0 in a lane; in a balanced tree."""
+    """Adds vectors of which at most one is not 0 in each lane, as a balanced tree."""
     while len(found) > 1:
         found = [f.binary(llvm.OrOp, *pair) for pair in zip(found[::2], found[1::2], strict=True)]
     return found[0]

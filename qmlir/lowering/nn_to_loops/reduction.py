@@ -105,7 +105,7 @@ class Combination:
         return accumulator / float(count) if divides else accumulator
 
     def of_run(self, total: Value, run: Value, count: int) -> Value:
-        """A total with the sum of one more run: of the elements along the last axes, of `count` in all."""
+        """Adds the sum of one more run along the last axes to a total of `count` elements in all."""
         return total + (run * float(np.float32(1) / np.float32(count)) if self.kind is nn.ReduceMeanOp else run)
 
 

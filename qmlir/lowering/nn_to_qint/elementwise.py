@@ -186,7 +186,7 @@ def lower_predicate(op: PredicateOp, operands: Sequence[SSAValue], rounding: Rou
 
 
 def lower_non_zero(op: nn.NonZeroOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Lowers a list of the elements that are not zero to that of the integers that are not the zero point."""
+    """Lowers a list of the elements that are not zero to a list of the integers that are not the zero point."""
     element = uniform(op.x)
     zero = nn.ConstantOp(np.array(element.zero_point, element.numpy_dtype))
     equal = nn.EqualOp.make([operands[0], zero.y])

@@ -145,7 +145,7 @@ LOOKUP_WIDTHS = (64, 32, 16)
 
 
 def widths_of_bytes(count: int, register: int) -> tuple[int, ...]:
-    """Lanes of the vectors in which so many bytes are added, the widest first: one that leaves no byte over, if any.
+    """Lanes of the vectors that add a number of bytes, the widest first: one that leaves no byte over, if any.
 
     `register` is the size of the registers that the processor packs bytes to.
     """

@@ -101,7 +101,7 @@ class StripeCallsPass(ModulePass):
 
 @dataclass(frozen=True)
 class Divided:
-    """Statements some of which are divided.
+    """Statements, some of which are divided into stripes.
 
     windows  the windows of buffers
     parts    for each statement, the number of the statement that it is a part of

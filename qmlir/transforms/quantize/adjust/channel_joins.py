@@ -55,7 +55,7 @@ class ChannelJoin:
         return tuple(self.places)
 
     def highest(self, magnitudes: dict[SSAValue, Array]) -> Array:
-        """The largest magnitude of each channel of the join, from those of the channels of each writer's result."""
+        """The largest magnitude of each channel of the join, from the channels of each writer's result."""
         found = np.zeros(sum(w.output_channels() for w in self.writers))
         for writer in self.writers:
             found[self.places[writer.y]] = magnitudes[writer.y]
@@ -110,7 +110,7 @@ def _join(order: Mapping[Operation, int], values: Collection[SSAValue]) -> Chann
 
 
 def _places(makers: Sequence[Operation]) -> dict[SSAValue, Places]:
-    """The places of the channels of each result, those of the contractions numbered in program order."""
+    """The places of the channels of each result; the channels of contractions are numbered in program order."""
     places: dict[SSAValue, Places] = {}
     count = 0
     for op in makers:

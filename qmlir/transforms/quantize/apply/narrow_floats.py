@@ -91,7 +91,7 @@ class _Narrowing:
         replace(PatternRewriter(op), op, [new, *casts.values()], results, doing=new)
 
     def _operand(self, value: SSAValue, half: HalfPrecision, element: Attribute, reader: Operation) -> SSAValue:
-        """The halves of an f32 value: what it was widened from, else made where it is made."""
+        """The halves of an f32 value: the tensor that it was widened from, else a cast where the value is made."""
         owner = value.owner
         if isinstance(owner, CastOp) and element_of(owner.x) == element:
             return owner.x

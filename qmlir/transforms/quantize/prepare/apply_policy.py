@@ -132,7 +132,7 @@ class NamedNetwork:
         return sorted((op for op in found if op in self._places), key=self._places.__getitem__)
 
     def _known(self, selector: str) -> Iterable[str]:
-        """What a selector may say, for the remedy of one that matches nothing."""
+        """The names that a selector may have, for the remedy of a rule that matches nothing."""
         match selector:
             case "name" | "glob" | "regex":
                 return self._named
