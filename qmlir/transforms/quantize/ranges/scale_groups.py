@@ -50,7 +50,7 @@ from qmlir.transforms.quantize.ranges.scale_group import (
 from qmlir.transforms.quantize.reasons import called
 
 # ---------------------------------------------------------------------------------------------------------------
-# Adds a range margin (headroom) to observed ranges, for the values of data that were not observed.
+# Adds a range margin to observed ranges, for the values of data that were not observed.
 #
 # The largest value of some samples is a lower bound for other samples, and values that saturate cost more than all
 # rounding. How much more to expect follows from how the samples differ. If the greatest value of a sample has a Gumbel
