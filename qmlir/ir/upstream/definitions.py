@@ -7,7 +7,7 @@ program that imports qmlir keeps xDSL as it was. The prepared check only accepts
 does not accept, or is not prepared for (several lists of operands or results, lists of regions or successors), is left
 to xDSL's own, so that what is an error, and its text, are xDSL's.
 
-The file is unnecessary once xDSL's verifier prepares its checks itself.
+The file is unnecessary once xDSL's verifier prepares its checks itself; patch.py writes the patch that does so.
 """
 
 from collections.abc import Callable, Mapping, Sequence
