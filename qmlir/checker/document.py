@@ -85,9 +85,10 @@ def certificate_of_network(module: ModuleOp, stated: Fields, qmlir: str) -> dict
         qmlir: The version of qmlir.
 
     Raises:
-        RefusedError: An operation computes on floats, has no rule, or its integers may not fit.
+        RefusedError: An operation computes on floats, has no rule, or its integers may not fit; or its tables are more
+            than a check compares.
     """
-    return {**_head("network", qmlir), **_fields_of(network_of(module), stated, Budget(float("inf")))}
+    return {**_head("network", qmlir), **_fields_of(network_of(module), stated, Budget())}
 
 
 def _head(about: str, qmlir: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 those listed here may stand in a certificate.
 """
 
+import json
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +25,14 @@ MOST_ENTRIES = 1 << 23
 
 
 class Budget:
-    """The entries of tables that may still be compared; one for each certificate that is checked."""
+    """The entries of tables that may still be compared; one for each certificate that is derived.
 
-    def __init__(self, entries: float = MOST_ENTRIES) -> None:
-        self._left = entries
+    known  the errors of the tables that were compared: the steps of an unrolled cell have equal tables
+    """
+
+    def __init__(self) -> None:
+        self._left = MOST_ENTRIES
+        self.known: dict[tuple[str, bool, tuple[int, ...]], Fraction] = {}
 
     def spend(self, entries: int) -> None:
         """Takes entries off.
@@ -329,7 +334,14 @@ def largest_error(function: Mapping[str, Any], results: Sequence[int], budget: B
     Raises:
         UnprovenError: The function has another number of operands, or parameters that it does not read.
     """
-    budget.spend(len(results))
+    key = json.dumps(function, sort_keys=True), pairs, tuple(results)
+    if key not in budget.known:
+        budget.spend(len(results))
+        budget.known[key] = _largest_error(function, results, pairs=pairs)
+    return budget.known[key]
+
+
+def _largest_error(function: Mapping[str, Any], results: Sequence[int], *, pairs: bool) -> Fraction:
     name, parameters, (least, most) = function["name"], function["parameters"], function["clamp"]
     if ("inputs" in function) != pairs or least > most:
         got = f"the function {name} for a table of {'two operands' if pairs else 'one operand'}"
