@@ -339,6 +339,8 @@ def batch_of(function: "Operation") -> Batch | None:
 
 def counts_of(module: "Operation | None", outputs: Sequence[TensorSpec]) -> tuple[Count, ...]:
     """Returns the outputs whose sizes depend on the data, as the module records them."""
+    if module is None:  # of a network on disk, which is loaded without xDSL
+        return ()
     from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 
     from qmlir.ir.facts import COUNTS

@@ -227,7 +227,7 @@ def structure_of(observed: Mapping[str, tuple[int, ...] | None]) -> str:
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
-@dataclass
+@dataclass(repr=False)
 class ProfileData:
     """What a profile's file holds.
 
