@@ -147,7 +147,8 @@ def profile(
     try:
         network = loaded(module)
         profiler, observed = profiler_of(network, bins, per_channel=per_channel)
-        executable, given = compile(observed), arguments.samples_given(samples)
+        given = arguments.samples_given(samples)  # refused before the network is compiled
+        executable = compile(observed)
         if chosen.elsewhere and not states_of(main_function(network)):
             from qmlir.running.shards import profile_in_shards
 
