@@ -46,15 +46,17 @@ def decibels(truth: Array, got: Array) -> float:
 
 
 def compared(file: File, truth: Outputs, got: Outputs) -> tuple[dict[str, float], float | None]:
-    """The SQNR of each output, and the agreement."""
+    """The SQNR of each output that is no decision, or of all if all are, and the agreement of decisions."""
     found = {name: round(decibels(truth[name], got[name]), 1) for name in truth}
-    if not file.classes:
+    others = {name: value for name, value in found.items() if name not in file.decides}
+    both = [[outputs[name] >= least for name, least in file.decides.items()] for outputs in (truth, got)]
+    if file.classes:
+        (name,) = truth
+        both = [[outputs[name].argmax(-1)] for outputs in (truth, got)]
+    if not both[0]:
         return found, None
-    (name,) = truth
-    same = truth[name].reshape(-1, truth[name].shape[-1]).argmax(-1) == got[name].reshape(
-        -1, got[name].shape[-1]
-    ).argmax(-1)
-    return found, round(100 * float(same.mean()), 1)
+    same = np.concatenate([(x == y).reshape(-1) for x, y in zip(*both, strict=True)])
+    return others or found, round(100 * float(same.mean()), 1)
 
 
 def run(network: Any, sequences: Sequence[Samples]) -> Outputs:

@@ -52,7 +52,8 @@ class File:
     states     its states, as `qmlir.load` takes them
     constants  inputs that are constants
     shapes     symbolic dimensions that are bound
-    classes    whether the largest element of an output's last axis is a decision
+    classes    whether the largest element along an output's last axis is a decision
+    decides    outputs that are probabilities of a decision or its logits → the value from which the answer is yes
     """
 
     name: str
@@ -62,6 +63,7 @@ class File:
     constants: Mapping[str, Any] = field(default_factory=dict[str, Any])
     shapes: Mapping[str, int] = field(default_factory=dict[str, int])
     classes: bool = False
+    decides: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def find(self, find: Find) -> Path | None:
         """Where the file is; None if it is absent."""
@@ -238,6 +240,7 @@ _SILERO: Mapping[str, Any] = {
     "states": {"state": "stateN"},
     "constants": {"sr": np.array(RATE)},
     "shapes": {"batch": 1, "sequence": 576},
+    "decides": {"output": 0.5},
 }
 _GTCRN = {f"{name}_cache": f"{name}_cache_out" for name in ("conv", "tra", "inter")}
 _LOG_MEL = {"batch_size": 1, "samples": RATE}
@@ -245,8 +248,12 @@ _PPOCR = {"p2o.DynamicDimension.0": 1, "p2o.DynamicDimension.1": 320, "p2o.Dynam
 _NUDENET = {"batch": 1, "height": 320, "width": 320}
 
 
-def _mediapipe(name: str, path: str, draw: Draw) -> File:
-    return File(name, f"{_MEDIAPIPE}/{path}.tflite", draw)
+_HAND = {"Identity_1": 0.5, "Identity_2": 0.5}
+"""Whether there is a hand, and which."""
+
+
+def _mediapipe(name: str, path: str, draw: Draw, **decides: float) -> File:
+    return File(name, f"{_MEDIAPIPE}/{path}.tflite", draw, decides=decides)
 
 
 FILES = (
@@ -261,10 +268,10 @@ FILES = (
     File("cct", "models/more/cct_2_32_128.onnx", _pictures(32, 32, -1, 1, first=True), classes=True),
     File("hand recrop", "models/more/mp_hand_recrop.onnx", _pictures(256, 256, 0, 1)),
     _mediapipe("iris", "iris_landmark/iris_landmark", _pictures(64, 64, 0, 1, faces=True)),
-    _mediapipe("face landmark", "face_landmark/face_landmark", _pictures(192, 192, 0, 1, faces=True)),
+    _mediapipe("face landmark", "face_landmark/face_landmark", _pictures(192, 192, 0, 1, faces=True), conv2d_31=0),
     _mediapipe("face detection", "face_detection/face_detection_short_range", _pictures(128, 128, -1, 1)),
-    _mediapipe("hand lite", "hand_landmark/hand_landmark_lite", _pictures(224, 224, 0, 1)),
-    _mediapipe("hand full", "hand_landmark/hand_landmark_full", _pictures(224, 224, 0, 1)),
+    _mediapipe("hand lite", "hand_landmark/hand_landmark_lite", _pictures(224, 224, 0, 1), **_HAND),
+    _mediapipe("hand full", "hand_landmark/hand_landmark_full", _pictures(224, 224, 0, 1), **_HAND),
     _mediapipe("palm lite", "palm_detection/palm_detection_lite", _pictures(192, 192, 0, 1)),
     _mediapipe("pose detection", "pose_detection/pose_detection", _pictures(224, 224, -1, 1)),
     _mediapipe("selfie", "selfie_segmentation/selfie_segmentation", _pictures(256, 256, 0, 1)),
