@@ -157,8 +157,8 @@ def _heard(seconds: float, scale: float = 1) -> Draw:
     return lambda find, count: _alone([{"": (x * np.float32(scale))[None]} for x in speech(find, count, seconds)])
 
 
-FRAMES = 40
-"""Frames of a sequence."""
+FRAMES, FEW_FRAMES = 40, 12
+"""Frames of a sequence; fewer of GTCRN, which is thousands of operations."""
 
 
 def _chunks(find: Find, count: int) -> Sequence[Samples]:
@@ -174,8 +174,8 @@ def _spectra(find: Find, count: int) -> Sequence[Samples]:
     """Spectra of frames of 512, as GTCRN sees them."""
     window = np.sqrt(np.hanning(513)[:512])
     made: list[Samples] = []
-    for sound in speech(find, count, (FRAMES + 1) * 256 / RATE):
-        frames = [np.fft.rfft(sound[k * 256 : k * 256 + 512] * window) for k in range(FRAMES)]
+    for sound in speech(find, count, (FEW_FRAMES + 1) * 256 / RATE):
+        frames = [np.fft.rfft(sound[k * 256 : k * 256 + 512] * window) for k in range(FEW_FRAMES)]
         made.append([{"mix": np.stack([f.real, f.imag], -1).astype(np.float32)[None, :, None]} for f in frames])
     return made
 
