@@ -339,7 +339,7 @@ class Comparison:
         self.quantized = quantized
         for network, name in ((module, "the float network"), (quantized, "the quantized network")):
             refuse_opaque(network, name)
-        origin = _origin(module, quantized)
+        origin = origin_of(module, quantized)
         float_module, self._float_names = tapped(origin, main_function(origin))
         quantized_module, self._quantized_names = tapped(quantized, main_function(quantized))
         if not self._float_names:
@@ -389,7 +389,7 @@ class Comparison:
         return dict(zip(self.outputs, self._alone.run(taken), strict=True))
 
 
-def _origin(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
+def origin_of(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
     """Returns the float network as loaded or simplified, whichever has more operations of the quantized network."""
     made = _operations(quantized)
     return max((Pipeline("simplify")(module), module), key=lambda each: (made & _operations(each)).total())

@@ -12,10 +12,10 @@ from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.layer_errors import measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import read_pass
 from qmlir.cli.printed_options import add_config_file_options
+from qmlir.cli.quality import measure, measured_samples, print_quality, require_samples, without_aside
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
@@ -233,7 +233,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
         parser.add_options(*SAMPLES, "sequence", "memory-budget", what=what)
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
-        parser.add_options("layer-errors")
+        parser.add_options("measure")
     parser.add_options("for", "target", "set", "fail-on-float", "ledger", what="what a device asks for")
     add_form_options(parser)
     add_json_option(parser)
@@ -260,7 +260,7 @@ def _with_interface(module: "ModuleOp", io: str | None) -> "ModuleOp":
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
-    from qmlir.analysis.counts import decided, totals
+    from qmlir.analysis.counts import decided
     from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize
     from qmlir.errors import OptionError
@@ -292,7 +292,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
             raise OptionError("labels", need, remedy="give these samples as --test-data")
         samples, trial = held_out(arguments, samples, tests, signature)
     elif samples is not None:
-        samples = samples.first(arguments.samples)
+        samples = without_aside(arguments, module, samples, tests)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
     settings = resolve(policy, given_settings(arguments), runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
@@ -308,6 +308,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     for line in report:
         say(line)
     print_decisions(network)
+    found_quality = measure(arguments, (module, quantized), measured, unseen)
     with write_ledger(network, output, arguments.ledger):
         written = write_form(_with_interface(quantized, arguments.io), arguments)
     accuracy = None
@@ -317,12 +318,12 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         taken = progress(trial.samples, len(trial.samples), "scoring")
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
-    errors = print_layer_errors(arguments, (module, quantized), totals(network), measured, unseen)
+    quality = print_quality(found_quality)
     speed = _print_speed(arguments, module, quantized, written.files)
     others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
     made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
-    fields |= {"layer_errors": errors, "speed": speed, "code": written.code, "program": written.program}
+    fields |= {"quality": quality, "speed": speed, "code": written.code, "program": written.program}
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 
