@@ -242,6 +242,9 @@ def _input_name(argument: BlockArgument) -> str:
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 """Settings that only an integer operation can have."""
 
+OF_TENSORS = {*TENSOR_SETTINGS, "precision", "schema", "calibration"}
+"""Settings of a tensor that integers hold."""
+
 
 @dataclass(frozen=True)
 class ApplyPolicyPass(ModulePass):
@@ -291,10 +294,11 @@ def policy_of(file: str, rules: str) -> Policy:
 
 @dataclass(frozen=True)
 class Applied:
-    """A rule, and the names of the operations that carry its settings."""
+    """A rule, and the names of the operations that carry its settings; `carriers` has those of inputs besides."""
 
     rule: Rule
     nodes: frozenset[str]
+    carriers: frozenset[str] = frozenset()
 
 
 def apply_policy(
@@ -325,7 +329,8 @@ def apply_policy(
         carriers = _carriers(rule, network.matching(rule), base, target)
         for op, settings in carriers.items():
             add_settings(op, settings)
-        applied.append(Applied(rule, frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))))
+        nodes = frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))
+        applied.append(Applied(rule, nodes, frozenset(map(carrier_name, carriers))))
     network.drop_unused_observers()
     return applied
 
@@ -340,7 +345,7 @@ def _carriers(
     """
     foreign = {op: _foreign(op, rule.settings) for op in matched}
     if nobodys := [name for name in rule.settings if all(name in reasons for reasons in foreign.values())]:
-        raise _unhonoured(rule, {_called(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
+        raise _unhonoured(rule, {carrier_name(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
     found: dict[Operation, PlainSettings] = {}
     refusals: dict[str, str] = {}
     for op in matched:
@@ -350,11 +355,28 @@ def _carriers(
         if (why := _refusal(op, own, op_config_of(op, base), target)) is None:
             found[op] = own
         else:
-            refusals[_called(op)] = why
+            refusals[carrier_name(op)] = why
     if not found:
         raise _unhonoured(rule, refusals)
     _warn_of(rule, refusals, len(found))
     return found
+
+
+def refuse_idle(applied: Sequence[Applied], idle: Mapping[tuple[str, str], str]) -> None:
+    """Refuses a policy with a rule that has a setting without effect.
+
+    Args:
+        applied: The rules, each with the operations and inputs that carry its settings.
+        idle: Why a setting has no effect, by the carrier's name and the setting; without an entry it has.
+
+    Raises:
+        PolicyError: A setting of a rule has no effect on any operation or input that carries it.
+    """
+    for each in applied if idle else ():
+        for name in each.rule.settings:
+            reasons = {c: idle[c, name] for c in sorted(each.carriers) if (c, name) in idle}
+            if reasons and len(reasons) == len(each.carriers):
+                raise _unhonoured(each.rule, reasons)
 
 
 def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
@@ -481,7 +503,8 @@ def _refused_parameters(op_config: OpConfig, settings: PlainSettings) -> str | N
     return None
 
 
-def _called(op: Operation) -> str:
+def carrier_name(op: Operation) -> str:
+    """The name of an operation or of an input's observer in messages."""
     return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
