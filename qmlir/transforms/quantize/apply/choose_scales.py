@@ -57,14 +57,21 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import OpConfig, config_of, settings_of
+from qmlir.settings.quant_config import TENSOR_SETTINGS, OpConfig, config_of, settings_of
 from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
 from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.op_configs import OpConfigs
-from qmlir.transforms.quantize.prepare.apply_policy import OF_TENSORS, carrier_name, refuse_idle
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
-from qmlir.transforms.quantize.reasons import MOVED, Reason, called, leave_float, why_no_groups, why_without_scales
+from qmlir.transforms.quantize.reasons import (
+    MOVED,
+    Reason,
+    called,
+    carrier_name,
+    leave_float,
+    why_no_groups,
+    why_without_scales,
+)
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
@@ -97,9 +104,10 @@ class ChooseScalesPass(ModulePass):
             if op_config.schema == "symmetric_with_power2_scale":
                 SCALES.put(function, PowerOfTwoAttr())
             chooser = _Chooser(op_config, target, function.body.block)
-            idle |= chooser.run()
+            idle.update(chooser.run())
             self._check_promise(function)
-        refuse_idle(ctx.applied if isinstance(ctx, QmlirContext) else (), idle)
+        if isinstance(ctx, QmlirContext):
+            ctx.idle = idle
 
     def _check_promise(self, function: func.FuncOp) -> None:
         """Refuses scales that break the function's promise of powers of two, the graph's own scales included.
@@ -161,7 +169,9 @@ class _Chooser:
             values = [carrier.value] if isinstance(carrier, ObserveOp) else list(data_results(carrier))
             for name, value in settings_of(POLICY.required(carrier)).items():
                 # honour-policy knows better why an operation has no integers of a precision.
-                if name not in OF_TENSORS or (name == "precision" and not isinstance(carrier, ObserveOp)):
+                if name not in (*TENSOR_SETTINGS, "precision", "schema", "calibration") or (
+                    name == "precision" and not isinstance(carrier, ObserveOp)
+                ):
                     continue
                 if held.isdisjoint(values):
                     decision = decision_of(carrier)

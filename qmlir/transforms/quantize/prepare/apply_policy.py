@@ -49,7 +49,7 @@ from qmlir.settings.quant_config import (
 )
 from qmlir.transforms.quantize.op_configs import float_input
 from qmlir.transforms.quantize.ranges.scale_group import storage_type
-from qmlir.transforms.quantize.reasons import computes_in_halves, why_no_groups
+from qmlir.transforms.quantize.reasons import carrier_name, computes_in_halves, why_no_groups
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the operations and inputs of a network that a policy's rule selects: by name, by kind, or by position.
@@ -242,9 +242,6 @@ def _input_name(argument: BlockArgument) -> str:
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 """Settings that only an integer operation can have."""
 
-OF_TENSORS = {*TENSOR_SETTINGS, "precision", "schema", "calibration"}
-"""Settings of a tensor that integers hold."""
-
 
 @dataclass(frozen=True)
 class ApplyPolicyPass(ModulePass):
@@ -362,33 +359,23 @@ def _carriers(
     return found
 
 
-def refuse_idle(applied: Sequence[Applied], idle: Mapping[tuple[str, str], str]) -> None:
-    """Refuses a policy with a rule that has a setting without effect.
+def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp, idle: Mapping[tuple[str, str], str]) -> None:
+    """Refuses a policy with a rule that no operation honours after quantization; warns if only some do not honour it.
 
     Args:
-        applied: The rules, each with the operations and inputs that carry its settings.
-        idle: Why a setting has no effect, by the carrier's name and the setting; without an entry it has.
+        applied: The rules, each with the operations that carry its settings.
+        module: The quantized network; its recorded decisions tell which operations stayed float.
+        idle: Why a setting of a tensor has no effect, by the carrier's name and the setting; without an entry it has.
 
     Raises:
-        PolicyError: A setting of a rule has no effect on any operation or input that carries it.
+        PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float; or no
+            carrier of a setting heeds it.
     """
     for each in applied if idle else ():
         for name in each.rule.settings:
             reasons = {c: idle[c, name] for c in sorted(each.carriers) if (c, name) in idle}
             if reasons and len(reasons) == len(each.carriers):
                 raise _unhonoured(each.rule, reasons)
-
-
-def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
-    """Refuses a policy with a rule that no operation honours after quantization; warns if only some do not honour it.
-
-    Args:
-        applied: The rules, each with the operations that carry its settings.
-        module: The quantized network; its recorded decisions tell which operations stayed float.
-
-    Raises:
-        PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float.
-    """
     entries: dict[str, list[Entry]] = {}
     decided: Sequence[Entry] = decisions(module) if applied else []
     for entry in decided:
@@ -501,11 +488,6 @@ def _refused_parameters(op_config: OpConfig, settings: PlainSettings) -> str | N
     if op_config.range is not None:
         return "it has a fixed range and fixed parameters, of which one has to go"
     return None
-
-
-def carrier_name(op: Operation) -> str:
-    """The name of an operation or of an input's observer in messages."""
-    return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
 def _said(settings: PlainSettings) -> str:
