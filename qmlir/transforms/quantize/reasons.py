@@ -35,7 +35,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.facts import PARAMETER, POLICY, POWER
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.levels import levels_of
-from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.levels import Blocks
 from qmlir.numerics.schemas import weight_bits
@@ -155,6 +155,11 @@ def called(value: SSAValue) -> str:
     if source.name_hint:
         return f"%{source.name_hint}"
     return f"the result of {source.owner.name}" if isinstance(source.owner, Operation) else "an unnamed tensor"
+
+
+def carrier_name(op: Operation) -> str:
+    """The name of an operation or of an input's observer in messages."""
+    return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
 def source_of(value: SSAValue) -> SSAValue:
