@@ -22,6 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.output_measure import decibels, with_errors
+from qmlir.analysis.own_errors import Errors
 from qmlir.analysis.quality import SECONDS, seconds_of
 from qmlir.analysis.tensors import channel_factors, isolated, least_of_masked, origin_of, tapped
 from qmlir.backends.reference import Reference
@@ -132,15 +133,31 @@ class Effects:
                     sums[j] += _powers(f, q)
         return max((float(noise / signal) for signal, noise in sums if signal), default=0.0)
 
-    def worst(self, most: int, evaluations: int) -> list[Culprit]:
-        """Returns the operations of the largest effects, at most `most`, found in about so many evaluations."""
+    def noise_of(self, errors: Errors, name: str) -> float:
+        """Returns the noise over the signal of the worst output if a tensor has another error than its operation's."""
+        kept = self._errors
+        try:
+            found = [zip(errors.parts, errors.of(exact), strict=True) for exact in self._exact]
+            self._errors = [{part.tensor: _finite(error) for part, error in each} for each in found]
+            return self.noise([name]) if all(name in each for each in self._errors) else 0.0
+        finally:
+            self._errors = kept
+
+    def worst(self, most: int, evaluations: int, least: float = NEGLIGIBLE) -> list[Culprit]:
+        """Returns the operations of the largest effects: `most` at most, of no less noise than `least`.
+
+        Args:
+            most: The most operations.
+            evaluations: The evaluations that the search may make; the coarsest of a group is named behind them.
+            least: Noise over signal below which groups are left alone.
+        """
         found: list[Culprit] = []
         if not self.names:
             return found
         waiting = [(-self.noise(self.names), 0, self.names)]
         while waiting and len(found) < most:
             noise, place, group = heapq.heappop(waiting)
-            if -noise < NEGLIGIBLE:
+            if -noise < least:
                 break
             if len(group) == 1:
                 found.append(self._culprit(group[0], -noise))

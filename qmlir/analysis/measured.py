@@ -1,7 +1,8 @@
 """`qmlir.quantize`: quantizes a network, and measures what came out.
 
 `quantize` of compiler.py makes the network. Here stands what needs a float and a quantized network side by side: which
-samples are kept aside, what is measured on them, and the warning about an output that is worse than its bits allow.
+samples are kept aside, what is measured on them, the warning about an output that is worse than its bits allow, and the
+precision `auto`.
 """
 
 from collections.abc import Iterator, Mapping, Sized
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from xdsl.dialects.builtin import ModuleOp
 
+from qmlir.analysis.auto_precision import Widened, widened, without_auto
 from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
 from qmlir.compiler import load, loaded, with_interface
+from qmlir.compiler import profile as learn
 from qmlir.compiler import quantize as quantized_by
-from qmlir.errors import QmlirError
+from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.torch_modules import TorchModule, example_for, is_torch_module
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.garbage import collected_rarely
@@ -21,6 +24,8 @@ from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.policy import Policy
 from qmlir.settings.quant_config import QuantOptions
+from qmlir.settings.resolve import resolve
+from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
 from qmlir.transforms.quantize.quantize import learns_ranges
 
 if TYPE_CHECKING:
@@ -97,16 +102,42 @@ def quantize(
         own |= {"data": data, "preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget, **options}
         return quantize(policy=Policy(rules.default, rules.rules), **arguments_of(network, profile, rules.options, own))
     network = loaded(module)
+    given: dict[str, Any] = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime}
+    given |= {"preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
+    rules, asked, automatic = without_auto(rules, options)
+    if automatic:
+        found = _automatic(network, profile, data, rules, asked, given, measures=measures)
+        record_quality(found.quantized, found.quality)
+        warn_of_quality(found.quality)
+        return found.quantized if io is None else with_interface(found.quantized, io)
     used, aside = data, None
     if data is not None and measures:
         used, aside = parted(network, data, learns=profile is None and learns_ranges(network))
-    quantized = quantized_by(
-        network, profile, data=used, fail_on_float=fail_on_float, policy=rules, target=target, runtime=runtime,
-        preprocess=preprocess, dtype=dtype, memory_budget=memory_budget, **options,
-    )  # fmt: skip
+    quantized = quantized_by(network, profile, data=used, policy=rules, **given, **asked)
     if used is not None and measures:
         _measure(network, quantized, used, aside)
     return quantized if io is None else with_interface(quantized, io)
+
+
+def _automatic(
+    module: ModuleOp, profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool,
+) -> Widened:  # fmt: skip
+    """Quantizes a network by `precision=auto`; see auto_precision.py."""
+    if data is None or not measures:
+        got, remedy = ("no data", "give data") if data is None else ("measure=False", "leave measure out")
+        raise OptionError("precision", "auto measures the network on samples", got=got, remedy=remedy)
+    settings = resolve(policy, options, runtime=given["runtime"], target=given["target"])
+    check_before_ranges(module, policy, settings)
+    learns = profile is None and learns_ranges(module)
+    used, aside = parted(module, data, learns=learns)
+    ranges = learn(module, used) if learns else profile
+    samples = chosen_samples(module, used if aside is None else aside, held_out=aside is not None)
+
+    def make(policy: Policy, options: Mapping[str, Any]) -> ModuleOp:
+        return quantized_by(module, ranges, data=used, policy=policy, **given, **options)
+
+    return widened(module, make, samples, policy, options, held_out=aside is not None)
 
 
 def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibration, Calibration | None]:

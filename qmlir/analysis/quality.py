@@ -40,8 +40,8 @@ from qmlir.ir.states import states_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.samples.files import Samples
 from qmlir.settings.arguments import Network, samples_given
-from qmlir.settings.quant_config import OpConfig, policy_attribute, settings_of
-from qmlir.settings.recorded import RULES, recorded_quantizer
+from qmlir.settings.quant_config import policy_attribute, settings_of
+from qmlir.settings.recorded import recorded_config
 from qmlir.transforms.quantize.adjust.side_by_side import on_one_thread
 from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
 
@@ -320,8 +320,7 @@ def _log10(number: float) -> float:
 
 def _bits_of_outputs(quantized: ModuleOp) -> list[int]:
     """The bits of each output: those that it is stored in, or those of the network's data, and at most its weights'."""
-    options = {name.replace("-", "_"): value for name, value in (recorded_quantizer(quantized) or {}).items()}
-    config = OpConfig().with_settings({name: value for name, value in options.items() if name != RULES})
+    config = recorded_config(quantized)
     network = {"float16": 11, "bfloat16": 8, "int16": 16}.get(config.precision, 8)
     weights = network if config.half is not None else weight_bits(config.stored_weights)
     function = main_function(quantized)

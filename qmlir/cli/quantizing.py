@@ -6,6 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qmlir.cli.automatic import require_measurable, save_policy, widen
 from qmlir.cli.configuration import print_configuration
 from qmlir.cli.data import given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import target_text
@@ -217,6 +218,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     parser.add_options("profile", "save-profile", "partial-profile", "profile-by-name")
     with parser.section("how to quantize"):
         add_config_options(parser)
+        parser.add_options("save-policy")
     help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
     help += "prints; options of the command line win"
     add("--policy", type=Path, help=help)
@@ -260,6 +262,7 @@ def _with_interface(module: "ModuleOp", io: str | None) -> "ModuleOp":
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
+    from qmlir.analysis.auto_precision import without_auto
     from qmlir.analysis.counts import decided
     from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize
@@ -294,16 +297,26 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     elif samples is not None:
         samples = without_aside(arguments, module, samples, tests)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
-    settings = resolve(policy, given_settings(arguments), runtime=arguments.runtime, target=arguments.target)
+    policy, settings_given, automatic = without_auto(policy, given_settings(arguments))
+    require_measurable(arguments, automatic)
+    settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)
-    options = given_settings(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    options: dict[str, Any] = {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
-    quantized = quantize(module, policy=policy, data=data, **options)
+    given = data if data is None or not automatic else list(data)  # which auto reads again and again
+
+    def make(policy: "Policy", settings: Mapping[str, Any]) -> "ModuleOp":
+        return quantize(module, policy=policy, data=given, **options, **settings)
+
+    widened = None
+    if automatic and measured is not None:
+        widened = widen(module, make, measured, unseen, policy, settings_given)
+    quantized = make(policy, settings_given) if widened is None else widened.quantized
     network = decided(quantized)
     for line in report:
         say(line)
@@ -311,6 +324,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     found_quality = measure(arguments, (module, quantized), measured, unseen)
     with write_ledger(network, output, arguments.ledger):
         written = write_form(_with_interface(quantized, arguments.io), arguments)
+        save_policy(arguments, widened)
     accuracy = None
     if trial is not None:
         from qmlir.analysis.scores import score
@@ -320,10 +334,16 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         accuracy = found.as_dict()
     quality = print_quality(found_quality)
     speed = _print_speed(arguments, module, quantized, written.files)
-    others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
+    others = [path for path in (arguments.ledger, arguments.save_profile, arguments.save_policy) if path is not None]
     made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
-    fields |= {"quality": quality, "speed": speed, "code": written.code, "program": written.program}
+    fields |= {
+        "auto": None if widened is None else widened.as_dict(),
+        "quality": quality,
+        "speed": speed,
+        "code": written.code,
+        "program": written.program,
+    }
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 

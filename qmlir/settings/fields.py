@@ -110,6 +110,9 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "profile": Option("path", "a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)"),
     "save-profile": Option("path", "keep the profile that is learned from --data", values=(".yaml",)),
+    "save-policy": Option(
+        "path", "with --precision auto, write the policy that makes the same network without it", values=(".yaml",)
+    ),
     "partial-profile": Option("flag", "accept a profile that lacks some of the tensors"),
     "profile-by-name": Option("flag", "accept tensors that were computed in another way then"),
     "data": Option(
