@@ -16,11 +16,12 @@ from qmlir.dialects.nn import ConcatOp, ConstantOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.ir.facts import POLICY
 from qmlir.ir.states import state_values
 from qmlir.policies.ledger import decision_of, note_branches
 from qmlir.transforms.quantize.ranges.scale_group import hull_of, real_range, width_of
 from qmlir.transforms.quantize.ranges.scale_groups import MUCH_NARROWER, ScaleGroups
-from qmlir.transforms.quantize.reasons import DELIVERED, called, names_format
+from qmlir.transforms.quantize.reasons import DELIVERED, called
 
 
 def delivered(block: Block, able: Collection[Operation], groups: ScaleGroups) -> dict[Operation, None]:
@@ -35,7 +36,7 @@ def delivered(block: Block, able: Collection[Operation], groups: ScaleGroups) ->
     last: set[Operation] = set()
     for op in reversed(block.ops):
         readers = [u.operation for v in op.results for u in v.uses if not isinstance(u.operation, ObserveOp)]
-        moves = isinstance(op, MovementOp) and op in able and not names_format(op) and states.isdisjoint(op.results)
+        moves = isinstance(op, MovementOp) and op in able and not POLICY.on(op) and states.isdisjoint(op.results)
         if moves and all(isinstance(o, func.ReturnOp) or o in last for o in readers):
             last.add(op)
     found: dict[Operation, None] = {}
