@@ -96,6 +96,9 @@ EMPTY: Reason = Reason("empty", "it has a tensor without elements, of which ther
 
 MOVED: Reason = Reason("neighbours", "no integer operation makes what it reads, or reads what it makes")
 
+DELIVERED: Reason = Reason("delivered", "moves results behind their dequantization, each operand by its own scale")
+"""The decision about data movement that the network ends with, on the quantized side or the float side alike."""
+
 SHARED: Reason = Reason("shared", "its result is also read as floats, which quantizing it would change")
 
 

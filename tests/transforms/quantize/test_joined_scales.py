@@ -63,9 +63,38 @@ def test_operands_of_a_float_concat_keep_their_scales() -> None:
 @pytest.mark.parametrize("settings", [{"range": [-100.0, 100.0]}, {"parameters": [0.5, 3]}, {"calibration": "kl"}])
 def test_a_rule_for_a_concat_is_a_rule_for_the_tensors_of_its_scale(settings: dict[str, Any]) -> None:
     module = calibrated(parsed(head()), samples())
-    with_rule = ruled(module, "joined", settings)
-    changed = [uniform(operation(m, "nn.concat").results[0]) for m in (qmlir.quantize(module), with_rule)]
+    minmax, with_rule = ruled(module, "joined", {"calibration": "minmax"}), ruled(module, "joined", settings)
+    changed = [uniform(operation(m, "nn.concat").results[0]) for m in (minmax, with_rule)]
     assert changed[0] != changed[1]
+
+
+def test_branches_of_a_result_keep_their_scales() -> None:
+    module = calibrated(parsed(head()), samples())
+    quantized = qmlir.quantize(module, fail_on_float=True)
+    assert entry(quantized, "joined").code == "delivered"
+    (boxes, scores), found = parts(module), parts(quantized)
+    assert sqnr(scores, found[1]) > 35
+    assert sqnr(boxes, found[0]) > 35
+    x = samples()[0]
+    np.testing.assert_array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
+    assert entry(qmlir.quantize(quantized), "joined").code == "delivered"
+
+
+@pytest.mark.parametrize(("io", "steps"), [("int8", "3 of its 256"), ("uint8", "3 of its 256"), ("int16", "")])
+def test_a_result_in_integers_has_one_scale_and_the_ledger_says_what_it_costs(io: str, steps: str) -> None:
+    quantized = qmlir.quantize(calibrated(parsed(head()), samples()), io=io)
+    joined = entry(quantized, "joined")
+    assert joined.code == "moved"
+    assert (steps in joined.reason) if steps else ("steps" not in joined.reason)
+    assert all(e.outcome == "quantized" for e in qmlir.decisions(quantized))
+
+
+def test_the_remedy_of_coarse_branches_gives_them_steps() -> None:
+    module = calibrated(parsed(head()), samples())
+    device = qmlir.quantize(module, target="nmp")
+    assert "scores" in entry(device, "joined").remark
+    wide = ruled(module, "joined", {"precision": "int16"})
+    assert sqnr(parts(module)[1], parts(wide)[1]) > 35
 
 
 FLOATS = """%y = nn.ceil %c {qmlir.name = #qmlir.name<tensors ["rounded"]>} : tensor<32x10xf32> -> tensor<32x10xf32>

@@ -33,7 +33,7 @@ from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.target import Target
+from qmlir.dialects.target import Target, load_target
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.fact import restated
 from qmlir.ir.facts import DECISION, IMPORTED, POLICY, SCALES, UNROUNDED, WIDENED
@@ -55,15 +55,24 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
+from qmlir.policies.ledger import (
+    CALIBRATION,
+    DATA_FREE,
+    RANGE,
+    decide,
+    decision_of,
+    note_method,
+)
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import TENSOR_SETTINGS, OpConfig, config_of, settings_of
 from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
 from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.op_configs import OpConfigs
+from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_branches
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.reasons import (
+    DELIVERED,
     MOVED,
     Reason,
     called,
@@ -150,6 +159,8 @@ class _Chooser:
             elif isinstance(op, WeightedOp) and (cast := cast_of_weights(op)) is not None:
                 IMPORTED.put(cast)
         idle = self._idle(able)
+        for op in able:
+            note_coarse_branches(op, self.groups)
         self._cast_activations(able)
         for op in able:
             method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
@@ -193,13 +204,17 @@ class _Chooser:
         for op in self.operations:
             if (why := self._why_float(op)) is None:
                 able[op] = None
-                DECISION.drop(op)
             elif self.observed or decision_of(op) is None:
                 leave_float(op, why)  # without ranges there is nothing new to say
+        for op in delivered(self.block, able, self.groups) if self.target.name == load_target().name else ():
+            decide(op, "quantized", *DELIVERED)
+            del able[op]
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
             leave_float(op, MOVED)
             del able[op]
+        for op in able:
+            DECISION.drop(op)
         return able
 
     def _moving_floats(self, able: Iterable[Operation]) -> Iterable[Operation]:

@@ -284,6 +284,10 @@ class ScaleGroups:
         """Whether a concatenation's operand is not tied to its result, since the result's type would cost it bits."""
         return value in self._left_out.get(op, ())
 
+    def format_of(self, value: SSAValue) -> Format:
+        """The schema and the precision of a value."""
+        return self._op_config(value).format
+
     def has_range(self, value: SSAValue) -> bool:
         """Whether the range of an activation is known."""
         return value in self._ranged
@@ -340,7 +344,7 @@ class ScaleGroups:
     def _much_narrower(self, op: Operation) -> set[SSAValue]:
         """A concatenation's operands that others read too and whose step the group's type would more than double."""
         operands = dict.fromkeys(data_operands(op))
-        if len(operands) == 1 or any(self._is_stated(v) for v in data_values(op)):
+        if len(operands) == 1 or any(self.is_stated(v) for v in data_values(op)):
             return set()
         hulls = {v: hull for v in operands if (hull := self._hull(v)) is not None}
         schema, _ = self._op_config(op.results[0]).format
@@ -363,16 +367,16 @@ class ScaleGroups:
             for use in source.uses
         )
 
-    def _is_stated(self, value: SSAValue) -> bool:
+    def is_stated(self, value: SSAValue) -> bool:
         """Whether the policy, a cast or Glow's parameters decide about a value's type, not its observed range."""
         op_config = self._op_config(value)
         return op_config.glow_exact or op_config.range is not None or self._imposed(value) is not None
 
     def _hull(self, value: SSAValue) -> Bounds | None:
         """The range of all values that are tied to a value so far; None if no range is known."""
-        return self._hulls.get(self.root(value)) or self._own_bounds(value)
+        return self._hulls.get(self.root(value)) or self.own_bounds(value)
 
-    def _own_bounds(self, value: SSAValue) -> Bounds | None:
+    def own_bounds(self, value: SSAValue) -> Bounds | None:
         """The range of a value by itself: of its function, its constant or its observer; None if unknown."""
         format = self._op_config(value).format
         if (rule := self._own_scale(value, format)) is not None:
