@@ -29,6 +29,7 @@ class Group:
     ranges   ranges that the policy gives, with the names of the tensors it gives them for
     free     whether a value enters whose type is not given but ours to choose
     whole    whether it holds whole exponents of a power, which must stay whole (exponents.py)
+    factor   whether it holds nothing but constants that only products read
     padding  constants that pads put between its values
     name     its name in errors
     method   the plugin that narrowed its range, or None
@@ -45,6 +46,7 @@ class Group:
     ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
     free: bool = False
     whole: bool = False
+    factor: bool = True
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
     method: Plugin | None = None
