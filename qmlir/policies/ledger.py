@@ -62,6 +62,10 @@ KINDS = {
         "its weights have parameters for each block or input channel, for which it has no integer form",
         "give its weights one scale for each output channel",
     ),
+    "steep": Kind(
+        "rounding what it reads, or its result, would lose the digits of a function that is steep for these data",
+        "choose a precision for it in the policy, to have integers all the same",
+    ),
     "shared": Kind(
         "its result is read as floats too, which quantizing it would change",
         "quantize the other operations that read its result",

@@ -138,6 +138,32 @@ def blocked(op: Operation) -> Reason | None:
     )
 
 
+def steep(storage: str, left: float, allowed: float, first: Operation | None) -> Reason:
+    """The reason of a function that is steep for its data.
+
+    Args:
+        storage: The type that its argument would be rounded to.
+        left: The decibels of the result that would remain.
+        allowed: The decibels that the result's type allows.
+        first: The function before it whose argument is meant; None if it is its own.
+    """
+    whose = "its input" if first is None else f"the input of {first.name} before it"
+    return Reason(
+        "steep", f"rounding {whose} to {storage} would leave {left:.0f} of the {allowed:.0f} dB of its result"
+    )
+
+
+def sums_of_steep(precision: str, left: float, allowed: float, reader: Operation) -> Reason:
+    """The reason of a contraction whose sums a steep function reads, `reader`; otherwise as `steep`."""
+    kept = f"{left:.0f} of the {allowed:.0f} dB of {reader.name}"
+    return Reason("steep", f"rounding its input to {precision} would leave {kept}, which reads its sums")
+
+
+def read_by_steep(reader: Operation) -> Reason:
+    """The reason of an operation whose result only floats read, for a `reader` that needs its digits."""
+    return Reason("steep", f"only {reader.name} reads its result, on floats, and needs more digits than integers have")
+
+
 def computes_in_halves(op: Operation) -> bool:
     """Whether an operation on f32 can compute in floats of 16 bits; data movement follows the operations beside it."""
     return isinstance(op, NNOp) and op.TAKES_HALVES and any(map(is_float, data_operands(op)))
