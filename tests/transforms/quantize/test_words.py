@@ -5,6 +5,7 @@ Machine code gives the bits of the reference, and so does the file of integer op
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -92,3 +93,34 @@ def test_machine_code_and_onnxruntime_have_the_same_bits(case: str, tmp_path: Pa
         return
     qmlir.export(result, tmp_path / "words.onnx", format="onnx-integer")
     np.testing.assert_array_equal(onnxruntime_run(str(tmp_path / "words.onnx"), {"x": x})[0], expected)
+
+
+WITHOUT: dict[str, tuple[Sequence[onnx.NodeProto], list[int], dict[str, Array], str]] = {
+    "powers": (square(node("Pow", "q x")), ROWS, {}, "powers of two computed operands"),
+    "remainders": (square(node("Mod", "x q", fmod=1)), ROWS, {}, "on i8, not on i16"),
+    "long rows": ([node("MeanVarianceNormalization", "x", axes=[1, 2])], [1, 2, 40_000], {}, "62 bits do not hold"),
+    "divisors near 0": (square(node("Div", "x q")), ROWS, {}, "may come near 0"),
+    "products along axes": ([node("ReduceProd", "x", keepdims=0)], [2, 3], {}, "which no accumulator holds"),
+    "sums of magnitudes": ([node("LpNormalization", "x", p=1)], ROWS, {}, "no integer form"),
+}
+"""Networks with an operation that has no integer form of 16 bits, and a part of the reason."""
+
+
+def without(case: str, **options: Any) -> list[str]:
+    """The reasons of what stays float of such a network."""
+    nodes, shape, constants, _ = WITHOUT[case]
+    network = load(model(nodes, {"x": shape}, constants))
+    samples = [np.abs(drawn(shape, seed)) + np.float32(0.01) for seed in range(2)]
+    result = quantized(calibrated(network, samples), precision="int16", **options)
+    return [e.reason for e in qmlir.decisions(result) if e.outcome == "float"]
+
+
+@pytest.mark.parametrize("case", WITHOUT)
+def test_what_stays_float(case: str) -> None:
+    (reason,) = without(case)
+    assert WITHOUT[case][3] in reason
+
+
+@pytest.mark.parametrize("case", ["powers", "remainders", "long rows"])
+def test_eight_bits_where_sixteen_have_no_form(case: str) -> None:
+    assert without(case, rules="glob=* precision=int8") == []
