@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.nn.quantizable import is_exact, uniform
 from qmlir.dialects.qint.requantize import int32, width_of
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
@@ -55,7 +55,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
     bias = nn.ConstantOp(_bias(op, weights))
     sums = qint.SaturatingFullyConnectedOp.make([rows, matrix.y, [bias.y]], {"zero_point": int32(-sign_shift(op))})
     new += [matrix, bias, sums]
-    if not op.is_accumulator(op.y):
+    if not is_exact(op):
         new.append(requantize(sums.acc, op, rounding))
     if shape_of(new[-1].results[0]) != shape_of(op.y):
         new.append(reshape(new[-1].results[0], shape_of(op.y)))
@@ -214,7 +214,7 @@ def even(least: int, greatest: int) -> Even | None:
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:
     """The accumulating operation and its requantization, which is left out if the result is the accumulators."""
-    if op.is_accumulator(op.y) and element_of(acc) == i32:
+    if is_exact(op) and element_of(acc) == i32:
         return [sums]
     shape = shape_of(op.y)
     rows, together = (shape, EIGHT) if rounding.rest_below is None else ((prod(shape),), rounding.rest_below)
