@@ -20,6 +20,7 @@ from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.torch_modules import TorchModule, example_for, is_torch_module
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.garbage import collected_rarely
+from qmlir.samples.files import Samples
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.policy import Policy
@@ -142,7 +143,9 @@ def _automatic(
 
 
 def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibration, Calibration | None]:
-    """Returns the samples to quantize on, and those that are kept aside; None if there are too few.
+    """Returns the samples to quantize on, and others: those that their files hold beside them, or that are kept aside.
+
+    There are none, None, if the samples are too few.
 
     Args:
         module: The float network.
@@ -150,6 +153,8 @@ def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibr
         learns: Whether ranges are learned from these samples; an earlier profile may have seen all of them.
     """
     held = list(arguments.samples_given(data)) if isinstance(data, Iterator) else data
+    if isinstance(held, Samples) and (others := held.others()):
+        return held, held.of(others)
     count = len(held) if learns and isinstance(held, Sized) else 0
     aside = kept_aside(module, count)
     if not aside:
