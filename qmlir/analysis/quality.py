@@ -245,7 +245,7 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     exact = reference(module) if is_as_imported(module) else Reference(main_function(module))
     found = reference(quantized)
     taken = list(samples)
-    sums = [_Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
+    sums = [Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
     count = 0
     with np.errstate(all="ignore"):
         for ours, theirs in zip(_results(exact, taken), _results(found, taken), strict=True):
@@ -264,7 +264,7 @@ def _results(network: CallableNetwork, samples: Sequence[Any]) -> Iterator[list[
 
 
 @dataclass
-class _Sums:
+class Sums:
     """What the quality of one output follows from."""
 
     name: str

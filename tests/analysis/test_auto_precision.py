@@ -125,7 +125,9 @@ def test_what_is_enough(sqnr: float | None, agreement: float | None, samples: in
 
 
 def test_auto_is_of_a_whole_network_and_measured(steep: Path, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(OptionError, match="auto measures the network on samples, got no data; give data, and leave measure out"):
+    with pytest.raises(
+        OptionError, match="auto measures the network on samples, got no data; give data, and leave measure out"
+    ):
         qmlir.quantize(steep, precision="auto")
     with pytest.raises(OptionError, match="got measure=False; give data, and"):
         qmlir.quantize(steep, data=SAMPLES, precision="auto", measure=False)
