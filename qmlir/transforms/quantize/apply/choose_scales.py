@@ -165,8 +165,9 @@ class _Chooser:
             if (why := self._why_float(op)) is None:
                 able[op] = None
                 DECISION.drop(op)
-            elif self.observed or decision_of(op) is None:
-                leave_float(op, why)  # without ranges there is nothing new to say
+            elif self.observed or decision_of(op) is None:  # without ranges there is nothing new to say
+                moves = isinstance(op, MovementOp) and op in self.kept.reasons
+                leave_float(op, MOVED if moves and not any(v.owner in able for v in data_operands(op)) else why)
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
             leave_float(op, MOVED)
