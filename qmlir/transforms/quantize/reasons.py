@@ -35,7 +35,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.facts import PARAMETER, POLICY, POWER
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.levels import levels_of
-from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.levels import Blocks
 from qmlir.numerics.schemas import weight_bits
@@ -95,6 +95,9 @@ HALVED: Mapping[HalfPrecision, Reason] = {
 EMPTY: Reason = Reason("empty", "it has a tensor without elements, of which there is nothing to quantize")
 
 MOVED: Reason = Reason("neighbours", "no integer operation makes what it reads, or reads what it makes")
+
+DELIVERED: Reason = Reason("delivered", "moves results behind their dequantization, each operand by its own scale")
+"""The decision about data movement that the network ends with, on the quantized side or the float side alike."""
 
 SHARED: Reason = Reason("shared", "its result is also read as floats, which quantizing it would change")
 
@@ -181,6 +184,11 @@ def called(value: SSAValue) -> str:
     if source.name_hint:
         return f"%{source.name_hint}"
     return f"the result of {source.owner.name}" if isinstance(source.owner, Operation) else "an unnamed tensor"
+
+
+def carrier_name(op: Operation) -> str:
+    """The name of an operation or of an input's observer in messages."""
+    return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
 def source_of(value: SSAValue) -> SSAValue:

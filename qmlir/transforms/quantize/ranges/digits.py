@@ -136,7 +136,7 @@ class _Finding:
             elif (left := self._left_of_reader(op)) is not None and products(op) <= few:
                 few -= products(op)
                 self._keep(op, reader, left)
-            elif why is None:
+            elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
 
     def _keep(self, op: Operation, needing: Operation, reason: Reason) -> None:
