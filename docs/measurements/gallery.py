@@ -31,7 +31,7 @@ from qmlir.analysis.counts import decided, totals
 from qmlir.running.files import write_whole
 from tests.models.networks import Array
 
-PROFILED, SCORED = 16, 16
+PROFILED, SCORED = 32, 16
 """Samples, or a quarter as many sequences."""
 
 Outputs = Mapping[str, Array]

@@ -59,7 +59,7 @@ def quantize(
             profiled first.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
             step, to round weights and to correct biases layer by layer. None skips all of this. If neither a profile
-            nor the module has ranges, they are learned from these samples. Of 40 samples and more from which ranges
+            nor the module has ranges, they are learned from these samples. Of 10 samples and more from which ranges
             are learned, one in five is kept aside to measure the network on.
         fail_on_float: Whether to raise an error if an operation stays float.
         policy: Rules for single operations, the same as plain data, or the path of a file of rules; its options, such
@@ -125,7 +125,8 @@ def _automatic(
 ) -> Widened:  # fmt: skip
     """Quantizes a network by `precision=auto`; see auto_precision.py."""
     if data is None or not measures:
-        got, remedy = ("no data", "give data") if data is None else ("measure=False", "leave measure out")
+        got = "no data" if data is None else "measure=False"
+        remedy = "give data, and leave measure out"
         raise OptionError("precision", "auto measures the network on samples", got=got, remedy=remedy)
     settings = resolve(policy, options, runtime=given["runtime"], target=given["target"])
     check_before_ranges(module, policy, settings)

@@ -54,7 +54,7 @@ MACS_A_SECOND, ELEMENTS_A_SECOND, OPERATIONS_A_SECOND = 3e8, 2e7, 1e4
 MOST = 128
 """The most samples that are measured."""
 
-ENOUGH, PART = 40, 5
+ENOUGH, PART = 10, 5
 """From so many samples on, one in `PART` is kept aside: quantization does not see it, and measuring does."""
 
 SEED = 20261129
