@@ -202,3 +202,12 @@ def test_a_runtime_that_is_followed_gives_no_sums_of_32_bits() -> None:
     result = qmlir.quantize(module, data=data)
     assert {uniform(o.y).storage_width for o in result.walk() if isinstance(o, Conv2DOp)} == {8}
     assert outcomes(result)["nn.log"] == ["float"]
+
+
+def test_a_product_with_a_number_under_scales_of_powers_of_two() -> None:
+    """The number is no power of two, though all scales are."""
+    data = between(-1, 1, 1, 64)
+    options = {"precision": "int16", "schema": "symmetric_with_power2_scale"}
+    module, decibels = quantized([node("Mul", "x c")], data, {"c": np.float32(0.4343)}, **options)
+    assert outcomes(module) == {"nn.mul": ["quantized"]}
+    assert decibels > 60
