@@ -107,12 +107,12 @@ def test_samples_are_kept_aside_where_there_are_enough(small: Small) -> None:
     data = [RNG.standard_normal((1, 2, 8, 8)).astype(np.float32) for _ in range(ENOUGH)]
     used = [each for number, each in enumerate(data) if number not in kept_aside(module, ENOUGH)]
     q = qmlir.quantize(module, data=data)
-    assert (qmlir.quality(q).samples, qmlir.quality(q).held_out) == (8, True)
+    assert (qmlir.quality(q).samples, qmlir.quality(q).held_out) == (ENOUGH - len(used), True)
     alone = qmlir.quantize(module, data=used, measure=False)
     assert str(main_function(q)) == str(main_function(alone))
     with pytest.raises(QmlirError, match="must have been measured, got nothing; give the float network and data"):
         qmlir.quality(alone)
-    assert qmlir.quality(alone, module, data=used).samples == 32
+    assert qmlir.quality(alone, module, data=used).samples == len(used)
     profile = qmlir.profile(module, data)  # has seen them all
     assert not qmlir.quality(qmlir.quantize(module, profile, data=data)).held_out
 
