@@ -16,7 +16,8 @@ number of steps on a side of zero, 127.5 for data of 8 bits. Layers may read som
 classifier of a vision transformer reads the class token's: the operations in between move whole rows.
 
 If a residual stream of 16 bits is read by other operations too, layers read it through a product with 1/s, which
-takes the place of the requantization to 8 bits.
+takes the place of the requantization to 8 bits. So do layers that alone read a normalization of 16 bits, whose gain was
+folded into their weights.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.calib import ObserveOp, bounds_attribute
 from qmlir.dialects.nn import (
     AddOp,
     ConstantOp,
@@ -40,6 +41,7 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.normalization import OverTrailingOp
 from qmlir.dialects.target import Target
 from qmlir.ir.facts import POLICY, RESIDUAL
 from qmlir.ir.interfaces import Array, shape_of
@@ -59,6 +61,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     set_constant,
 )
 from qmlir.transforms.quantize.op_configs import OpConfigs
+from qmlir.transforms.quantize.ranges.scale_groups import FURTHER, leaves_room
 
 
 @dataclass(frozen=True)
@@ -157,23 +160,46 @@ def equalize_gains(
         The number of tensors whose channels were equalized.
     """
     block = function.body.block
-    gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, op_configs)) is not None]
+    gained = [
+        g
+        for op in block.ops
+        if isinstance(op, AddOp | MulOp | OverTrailingOp) and (g := _gained(op, op_configs)) is not None
+    ]
     if target.refusal("nn.mul", "i16") is not None:
         gained = [g for g in gained if g.gains]
     read = {g.y: g.readers[0].x for g in gained}
     highest: dict[SSAValue, Array] = {}
+    means: dict[SSAValue, Array] = {}
     squares: dict[SSAValue, Array] = {}
     for values in evaluations(block, inputs, {*read, *read.values()}):
         magnitudes = {v: np.abs(a, dtype=np.float64).reshape(-1, a.shape[-1]) for v, a in values.items()}
         for value, array in magnitudes.items():
             highest[value] = np.maximum(highest.get(value, 0.0), array.max(axis=0))
+            means[value] = means.get(value, 0.0) + array.max(axis=0) / len(inputs)
             squares[value] = squares.get(value, 0.0) + (array**2).mean(axis=0) / len(inputs)
-    divided = [g.divide(g.factors(highest[g.y], squares[read[g.y]])) for g in gained]
+    expected = {v: highest[v] + FURTHER * (highest[v] - means[v]) for v in highest}
+    factors = [g.factors(expected[g.y], squares[read[g.y]]) for g in gained]
+    divided = [g.divide(f) for g, f in zip(gained, factors, strict=True)]
     observe_anew(block, [v for g in divided for v in g.tensors], inputs)
+    observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+    for before, after, found in zip(gained, divided, factors, strict=True):
+        if after.y in observers and leaves_room(op_configs.of_value(before.y)):
+            _keep_margin(observers[after.y], float((expected[before.y] / found).max()))
     return len(gained)
 
 
-def _gained(op: AddOp | MulOp, op_configs: OpConfigs) -> GainedChannels | None:
+def _keep_margin(observer: ObserveOp, expected: float) -> None:
+    """Gives a tensor of equalized channels the margin that its channels have for data that were not observed.
+
+    All channels reach the end of the range on the samples then, so that the tensor's own mean range shows no margin.
+    """
+    assert observer.bounds is not None
+    lo, hi = observer.bounds
+    further = (expected / max(-lo, hi) - 1) / FURTHER if max(-lo, hi) > 0 else 0.0
+    observer.average = bounds_attribute(lo - further * lo, hi - further * hi)
+
+
+def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> GainedChannels | None:
     """The channels that an operation writes and layers of 8 bits read; None if they cannot be divided."""
     between: list[Operation] = []
     readers: list[FullyConnectedOp] = []
@@ -191,8 +217,9 @@ def _gained(op: AddOp | MulOp, op_configs: OpConfigs) -> GainedChannels | None:
         return None
     if any(op_configs.of(r).half is not None or op_configs.of(r).keep_float for r in readers):
         return None
-    gains = () if others else _gains_of(op)
-    if not gains and (op_configs.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
+    gains = () if others or isinstance(op, OverTrailingOp) else _gains_of(op)
+    clamped = not isinstance(op, OverTrailingOp) and op.bounds() != (None, None)
+    if not gains and (op_configs.of_value(op.y).integers != "int16" or clamped):
         return None
     bits = weight_bits(op_configs.of(readers[0]).stored_weights)
     return GainedChannels(op.y, gains, tuple(between), tuple(readers), op_configs.of_value(op.y).schema, bits)
