@@ -88,24 +88,25 @@ class GainedChannels:
         """The tensors that change."""
         return *(o.y for o in self.gains), *(o.results[0] for o in self.between)
 
-    def factors(self, highest: Array, squares: Array) -> Array:
+    def factors(self, highest: Array, usual: Array, squares: Array) -> Array:
         """The factor s of each channel, of the share that leaves the least noise, with a mean logarithm of 0.
 
         Args:
-            highest: The largest magnitude of each channel of the tensor.
+            highest: The largest magnitude that is expected of each channel of the tensor.
+            usual: The mean over samples of each channel's largest magnitude, which follows single values less.
             squares: The mean square of each channel in the rows that the first of the layers reads.
         """
         weights = [w for r in self.readers if (w := constant_array(r.w)) is not None]
         rows = np.abs(np.concatenate(weights).astype(np.float64))
         largest: Array = rows.max(axis=0)
-        known = (highest > 0) & (largest > 0)
-        found = [self._factors(share / 10, highest, largest, known) for share in range(11)]
+        known = (usual > 0) & (largest > 0)
+        found = [self._factors(share / 10, usual, largest, known) for share in range(11)]
         return min(found, key=lambda factors: self._noise(factors, highest, squares, rows))
 
     @staticmethod
-    def _factors(share: float, highest: Array, weight: Array, known: Array) -> Array:
+    def _factors(share: float, usual: Array, weight: Array, known: Array) -> Array:
         """The factor of each channel, if data have this share of it; 1 for channels without data or weights."""
-        factors = np.where(known, highest, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
+        factors = np.where(known, usual, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
         factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
         return np.where(known, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
 
@@ -178,7 +179,7 @@ def equalize_gains(
             means[value] = means.get(value, 0.0) + array.max(axis=0) / len(inputs)
             squares[value] = squares.get(value, 0.0) + (array**2).mean(axis=0) / len(inputs)
     expected = {v: highest[v] + FURTHER * (highest[v] - means[v]) for v in highest}
-    factors = [g.factors(expected[g.y], squares[read[g.y]]) for g in gained]
+    factors = [g.factors(expected[g.y], means[g.y], squares[read[g.y]]) for g in gained]
     divided = [g.divide(f) for g, f in zip(gained, factors, strict=True)]
     observe_anew(block, [v for g in divided for v in g.tensors], inputs)
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}

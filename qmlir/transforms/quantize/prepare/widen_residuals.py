@@ -61,7 +61,7 @@ from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_co
 from qmlir.transforms.quantize.ranges.scale_groups import expected
 from qmlir.transforms.quantize.reasons import names_format, why_lacking
 
-OUTLIERS = 24.0
+OUTLIERS = 30.0
 """The SQNR in dB that rounding must leave of a tensor's bulk; that of a normal distribution keeps 38 dB."""
 
 BULK = 0.9
