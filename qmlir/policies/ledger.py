@@ -52,7 +52,7 @@ KINDS = {
         "its weights are computed, so they have no parameters before run time",
         "make its weights a constant of the model",
     ),
-    "accumulator": Kind("its sums do not fit 32 bits", "give it or its weights a lower precision in the policy"),
+    "accumulator": Kind("its sums do not fit the accumulators", "give it or its weights a lower precision in the policy"),
     "factor": Kind("its scales are too far apart for a multiplier", "fix the range of its tensors in the policy"),
     "bias": Kind(
         "its bias is computed, or does not fit the accumulator's scale",
@@ -61,6 +61,10 @@ KINDS = {
     "blocked": Kind(
         "its weights have parameters for each block or input channel, for which it has no integer form",
         "give its weights one scale for each output channel",
+    ),
+    "steep": Kind(
+        "rounding what it reads, or its result, would lose the digits of a function that is steep for these data",
+        "choose a precision for it in the policy, to have integers all the same",
     ),
     "shared": Kind(
         "its result is read as floats too, which quantizing it would change",

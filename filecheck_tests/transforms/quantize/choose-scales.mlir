@@ -209,7 +209,7 @@ func.func @quantized_neighbour(%x: tensor<1x2x2x1x!q>) -> tensor<1x1x1x1xf32> {
 
 // A quotient by a constant has integers; a computed divisor may be as small as a step.
 // CHECK-LABEL: func.func @quotients
-// CHECK: nn.div %{{.*}}, %x {{.*}}#qmlir.decision<float, "target", "its divisor is computed at run time; quantized, it would lose its digits near 0">
+// CHECK: nn.div %{{.*}}, %x {{.*}}#qmlir.decision<float, "target", "its divisor is computed at run time, and may come near 0, where integers would lose its digits">
 // CHECK: %[[Y:.*]] = nn.div
 // CHECK-NEXT: quant.qcast %[[Y]]
 func.func @quotients(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {

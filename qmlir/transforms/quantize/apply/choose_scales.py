@@ -11,7 +11,7 @@ through casts. Under the schema symmetric_with_power2_scale the function gets an
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_results, data_values, is_weight
@@ -64,11 +64,13 @@ from qmlir.policies.ledger import (
     note_method,
 )
 from qmlir.policies.legality import target_of
+from qmlir.policies.runtime_kernels import followed_runtime
 from qmlir.settings.quant_config import TENSOR_SETTINGS, OpConfig, config_of, settings_of
 from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
 from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_branches
+from qmlir.transforms.quantize.ranges.digits import find_kept, type_of_sums
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.reasons import (
@@ -84,6 +86,9 @@ from qmlir.transforms.quantize.reasons import (
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
+
+FINEST_SUMS = 2.0**-14
+"""The least step of results of 32 bits, in steps of the sums: contracts for long sums multiply by less than 2^15."""
 
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 
@@ -144,8 +149,15 @@ class _Chooser:
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.estimated = {o.value for o in observers if o.data_free is not None}
-        self.op_configs = OpConfigs(block, default, target)
-        self.observed |= ranges_of_masked(block, self.observed, self.op_configs.of_value)
+        self._settle(default, {})
+        self.kept = find_kept(self.operations, self.observed, self.op_configs, self.groups)
+        if self.kept.reasons:
+            self._settle(default, self.kept.reasons)
+
+    def _settle(self, default: OpConfig, kept: Mapping[Operation, Reason]) -> None:
+        """Settles configs and groups, given which operations stay float for their digits."""
+        self.op_configs = OpConfigs(self.block, default, self.target, kept)
+        self.observed |= ranges_of_masked(self.block, self.observed, self.op_configs.of_value)
         self.groups = self._grouped()
 
     def run(self) -> dict[tuple[str, str], str]:
@@ -270,7 +282,7 @@ class _Chooser:
 
         If an integer operation computes the value, all its readers do; else only its integer readers.
         """
-        element = self.groups.type_of(value)
+        element = self._type_of_sums(value) or self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             self._cast_for_others(value, value, able, InsertPoint.after(value.owner))
@@ -297,6 +309,19 @@ class _Chooser:
             if isinstance(use.operation, FunctionOp) and use.operation not in able:
                 clamp_to_domain(use.operation)
         self._cast_for_others(value, back.result, able, InsertPoint.after(back))
+
+    def _type_of_sums(self, value: SSAValue) -> UniformType | None:
+        """The type of 32 bits of a contraction whose readers need its digits; None if it has another type."""
+        op = value.owner
+        seen = self.observed.get(value)
+        if not isinstance(op, ContractionOp) or op not in self.kept.sums or seen is None:
+            return None
+        if not self.target.wide_results or followed_runtime(op) != "default":
+            return None
+        types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
+        finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
+        power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
+        return type_of_sums(seen, finest, power_of_two=power_of_two)
 
     def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
         """Makes integer readers with another schema, precision or scale read a value through their own type.

@@ -30,6 +30,7 @@ class Group:
     calibrations  calibrations that rules of the policy name, with the names of the tensors they name them for
     free     whether a value enters whose type is not given but ours to choose
     whole    whether it holds whole exponents of a power, which must stay whole (exponents.py)
+    factor   whether it holds nothing but constants that only products read
     padding  constants that pads put between its values
     name     its name in errors
     method   the plugin that narrowed its range, or None
@@ -47,6 +48,7 @@ class Group:
     calibrations: dict[str, str] = field(default_factory=dict[str, str])
     free: bool = False
     whole: bool = False
+    factor: bool = True
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
     method: Plugin | None = None

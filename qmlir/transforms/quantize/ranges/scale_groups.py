@@ -9,7 +9,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, ReshapeOp, TransposeOp, WhereOp
+from qmlir.dialects.nn import ConstantOp, MulOp, PReluOp, ReshapeOp, TransposeOp, WhereOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
@@ -410,6 +410,7 @@ class ScaleGroups:
         for settings in stated_for(value):
             if (calibration := settings.get("calibration")) is not None:
                 group.calibrations.setdefault(calibration, name)
+        group.factor &= _is_factor(value)
         if op_config.range is not None:
             group.ranges.setdefault(op_config.range, name)
         elif value in self._observed:
@@ -500,6 +501,8 @@ class ScaleGroups:
         """The type for the range of a group: calibration narrows observed ranges, and keeps given ranges whole."""
         schema, precision = op_config.format
         exact, where = op_config.glow_exact, group.name
+        if group.factor and precision == "int16" and schema == "asymmetric" and not exact:
+            schema = "symmetric"  # so that a product with any operand of 16 bits has 32
         if group.ranges:
             (lo, hi), *_ = group.ranges
             return uniform_type(
@@ -579,6 +582,11 @@ def _is_finite(op: Operation | Block) -> bool:
 def _chosen_constants(op: Operation) -> set[SSAValue]:
     """The constants that an operation chooses elements of; operations elsewhere may read them too, in another type."""
     return {v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)} if isinstance(op, WhereOp) else set()
+
+
+def _is_factor(value: SSAValue) -> bool:
+    """Whether a value is a constant that only products read."""
+    return isinstance(value.owner, ConstantOp) and all(isinstance(u.operation, MulOp | PReluOp) for u in value.uses)
 
 
 def _maker(value: SSAValue) -> str:
