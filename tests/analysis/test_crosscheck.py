@@ -33,11 +33,11 @@ def samples_of(small: Small) -> list[Any]:
 @pytest.mark.parametrize(
     ("first", "second", "maker"),
     [
-        ("small.onnx", "q.mlir", "nn.conv2d"),
-        ("small.onnx@cpu", "q.onnx", "Conv"),
-        ("q.mlir", "q.onnx", "Conv"),
+        ("q.mlir@reference", "q.onnx", "Conv"),
         ("q.mlir@reference", "q.tflite", "CONV_2D"),
-        ("q.mlir@nmp", "q.mlir", "nn.conv2d"),
+        pytest.param("small.onnx", "q.mlir", "nn.conv2d", marks=pytest.mark.slow),
+        pytest.param("small.onnx@cpu", "q.onnx", "Conv", marks=pytest.mark.slow),
+        pytest.param("q.mlir@nmp", "q.mlir", "nn.conv2d", marks=pytest.mark.slow),
     ],
 )
 def test_forms_of_one_network_agree_as_far_as_their_bits_allow(
@@ -57,7 +57,7 @@ def test_the_first_tensor_that_diverges_and_why(small: Small, capsys: pytest.Cap
     policy = {"rules": [{"name": "active", "range": [0.0, 0.05]}]}
     q = qmlir.quantize(small.onnx, data=samples_of(small), policy=policy)
     qmlir.save(q, small / "clipped.mlir")
-    command = ("crosscheck", f"{small.onnx}@cpu", small / "clipped.mlir", "--data", small.data)
+    command = ("crosscheck", f"{small.onnx}@reference", f"{small / 'clipped.mlir'}@reference", "--data", small.data)
     assert run(*command, "--json", small / "c.json") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "diverge, the first is active (nn.conv2d: i8 activations" in out
@@ -77,7 +77,7 @@ def test_an_export_that_was_changed_is_caught(small: Small, tmp_path: Path) -> N
     array = onnx.numpy_helper.to_array(weights)
     weights.CopyFrom(onnx.numpy_helper.from_array(-array, weights.name))
     onnx.save(model, str(tmp_path / "wrong.onnx"))
-    found = crosscheck(small / "q.mlir", tmp_path / "wrong.onnx", samples_of(small))
+    found = crosscheck(f"{small / 'q.mlir'}@reference", tmp_path / "wrong.onnx", samples_of(small))
     assert found.first is not None
     assert found.first.tensor == "scores"
     assert "i8 weights per channel" in found.first.why
@@ -87,7 +87,7 @@ def test_a_factor_for_each_channel_is_no_error_inside(small: Small) -> None:
     """Equalization gives channels factors that the next layer takes back; an output has none."""
     q = qmlir.load(small / "q.mlir")
     names = [op for op in q.walk() if "qmlir.channel_factors" in op.attributes]
-    found = crosscheck(f"{small.onnx}@cpu", q, samples_of(small))
+    found = crosscheck(f"{small.onnx}@reference", q, samples_of(small))
     assert {row.tensor for row in found.rows if row.scaled} <= {"active", "pooled"}
     assert bool(names) == any(row.scaled for row in found.rows)
 
@@ -114,7 +114,7 @@ def test_a_file_that_its_runtime_refuses(small: Small, tmp_path: Path) -> None:
     model.ir_version = 99
     onnx.save(model, str(tmp_path / "new.onnx"))
     with pytest.raises(FileError, match="must run in onnxruntime on these samples"):
-        crosscheck(tmp_path / "new.onnx", small / "q.mlir", samples_of(small)[:1])
+        crosscheck(tmp_path / "new.onnx", f"{small / 'q.mlir'}@reference", samples_of(small)[:1])
 
 
 def test_a_network_with_states_is_refused(tmp_path: Path) -> None:
