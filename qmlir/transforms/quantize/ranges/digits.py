@@ -136,7 +136,7 @@ class _Finding:
             elif (left := self._left_of_reader(op)) is not None and products(op) <= few:
                 few -= products(op)
                 self._keep(op, reader, left)
-            elif why is None:
+            elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
 
     def _keep(self, op: Operation, needing: Operation, reason: Reason) -> None:
@@ -180,7 +180,8 @@ class _Finding:
     def _is_stated(self, value: SSAValue) -> bool:
         """Whether a cast or the policy says how a value is stored."""
         config = self.configs.of_value(value)
-        return config.glow_exact or config.parameters is not None or quantized_as(value) is not None
+        stated = config.range is not None or config.parameters is not None
+        return stated or config.glow_exact or quantized_as(value) is not None
 
     # -- contractions ------------------------------------------------------------------------------------------
 
