@@ -176,6 +176,7 @@ class _Search:
         self.kinds = {tensor_name(r): op for op in main_function(self.first[0]).body.block.ops for r in op.results}
         self.macs = {name: products(op) for name, op in self.kinds.items() if isinstance(op, WeightedOp)}
         self.pinned = self._pinned()
+        self.width = MOST_RAISED
         self._try_residuals()
         for _ in range(ROUNDS):
             before = {name: replace(level) for name, level in self.levels.items()}
@@ -184,7 +185,11 @@ class _Search:
             found = self._carried_out(before)
             if found is None:
                 continue
-            self.current = found
+            worse = _rank(found[1]) < _rank(self.current[1])
+            if worse and self.width > 1:  # effects did not add up: one operation at a time
+                self.levels, self.width = before, 1
+                continue
+            self.current, self.width = found, self.width if worse else 4 * self.width
             if _rank(found[1]) > _rank(self.best[1]):
                 self.best = found
         if reached(self.best[1]):
@@ -287,12 +292,12 @@ class _Search:
         allowed = 10 ** (-(TARGET + MARGIN) / 10)
         worst = effects.worst(MOST_RAISED, EVALUATIONS, least=allowed / 4)
         noises = [10 ** (-each.effect / 10) for each in worst]
-        raised = False
+        raised = 0
         for place, culprit in enumerate(worst):
-            if sum(noises[place:]) <= allowed:
+            if sum(noises[place:]) <= allowed or raised >= self.width:
                 break
-            raised |= self._raise(culprit, effects, quantized)
-        return raised
+            raised += self._raise(culprit, effects, quantized)
+        return raised > 0
 
     def _raise(self, culprit: Culprit, effects: Effects, quantized: ModuleOp) -> bool:
         """Gives the part of an operation that errs one level more; returns whether there was one."""
