@@ -90,7 +90,10 @@ WIDE: dict[str, tuple[str, list[Array]]] = {
     "exponential": ("Exp", between(-400, 20, 1, 64)),
     "tangent": ("Tan", between(-1.57, 1.57, 1, 64)),
     "sine": ("Sin", between(-90, 90, 1, 64)),
-    "inverse tangent": ("Atan", [x * RNG.choice(np.array([-1, 1], np.float32), x.shape) for x in spread(1, 64, decades=3.0)]),
+    "inverse tangent": (
+        "Atan",
+        [x * RNG.choice(np.array([-1, 1], np.float32), x.shape) for x in spread(1, 64, decades=3.0)],
+    ),
 }
 
 

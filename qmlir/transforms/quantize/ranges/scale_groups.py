@@ -9,7 +9,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, MulOp, PReluOp, ReshapeOp, TransposeOp, WhereOp
+from qmlir.dialects.nn import ConstantOp, ReshapeOp, TransposeOp, WhereOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
@@ -26,7 +26,6 @@ from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
-    QuantizationError,
     Schema,
     power_of_two_above,
     quantization_of_range,
@@ -38,8 +37,10 @@ from qmlir.transforms.quantize.op_configs import argument_of
 from qmlir.transforms.quantize.ranges.exponents import is_whole_exponent, with_whole_numbers
 from qmlir.transforms.quantize.ranges.scale_group import (
     Group,
+    average_of,
     fixed_scale_of,
     hull_of,
+    is_factor,
     is_zero,
     real_range,
     refuse_contradictions,
@@ -410,7 +411,7 @@ class ScaleGroups:
         for settings in stated_for(value):
             if (calibration := settings.get("calibration")) is not None:
                 group.calibrations.setdefault(calibration, name)
-        group.factor &= _is_factor(value)
+        group.factor &= is_factor(value)
         if op_config.range is not None:
             group.ranges.setdefault(op_config.range, name)
         elif value in self._observed:
@@ -522,7 +523,7 @@ class ScaleGroups:
         kept += [each.bounds for each in seen if each.derived]
         seen = [each for each in seen if not each.derived]
         if seen and op_config.calibration == "moving_average":
-            kept += [_average(each, where) for each in seen]
+            kept += [average_of(each, where) for each in seen]
         elif seen:
             (lo, hi), histogram = _together(seen)
             given = schema, precision, histogram, op_config.calibration
@@ -584,23 +585,8 @@ def _chosen_constants(op: Operation) -> set[SSAValue]:
     return {v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)} if isinstance(op, WhereOp) else set()
 
 
-def _is_factor(value: SSAValue) -> bool:
-    """Whether a value is a constant that only products read."""
-    return isinstance(value.owner, ConstantOp) and all(isinstance(u.operation, MulOp | PReluOp) for u in value.uses)
-
-
 def _maker(value: SSAValue) -> str:
     return value.owner.name if isinstance(value.owner, Operation) else "the network's inputs"
-
-
-def _average(seen: Observation, where: str) -> Bounds:
-    if seen.average is None:
-        raise QuantizationError(
-            "calibration moving_average needs the mean range of a sample",
-            where=where,
-            remedy="profile the network anew, or use minmax",
-        )
-    return seen.average
 
 
 def quantized_as(value: SSAValue) -> UniformType | None:
