@@ -31,6 +31,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, MatMulOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, StepOp
 from qmlir.dialects.nn.functions import LinearOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands, data_results, storage_name
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
@@ -127,7 +128,7 @@ class _Finding:
             why = self.configs.why_float(op)
             if (reason := self._why_steep(op)) is not None:
                 self._keep(op, op, reason)
-            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp)):
+            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp | MovementOp)):
                 self._needing[op] = op
             elif (reader := self._needing_reader(op)) is None or names_format(op):
                 continue
@@ -136,7 +137,7 @@ class _Finding:
             elif (left := self._left_of_reader(op)) is not None and products(op) <= few:
                 few -= products(op)
                 self._keep(op, reader, left)
-            elif why is None:
+            elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
 
     def _keep(self, op: Operation, needing: Operation, reason: Reason) -> None:
@@ -180,7 +181,8 @@ class _Finding:
     def _is_stated(self, value: SSAValue) -> bool:
         """Whether a cast or the policy says how a value is stored."""
         config = self.configs.of_value(value)
-        return config.glow_exact or config.parameters is not None or quantized_as(value) is not None
+        stated = config.range is not None or config.parameters is not None
+        return stated or config.glow_exact or quantized_as(value) is not None
 
     # -- contractions ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, MulOp, PReluOp, WhereOp
+from qmlir.dialects.nn import ConstantOp, WhereOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
 from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
@@ -23,7 +23,6 @@ from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
-    QuantizationError,
     Schema,
     power_of_two_above,
     quantization_of_range,
@@ -35,8 +34,10 @@ from qmlir.transforms.quantize.ranges.exponents import is_whole_exponent, with_w
 from qmlir.transforms.quantize.ranges.margins import MOVERS, expected
 from qmlir.transforms.quantize.ranges.scale_group import (
     Group,
+    average_of,
     fixed_scale_of,
     hull_of,
+    is_factor,
     is_zero,
     real_range,
     refuse_contradictions,
@@ -307,7 +308,7 @@ class ScaleGroups:
         for settings in stated_for(value):
             if (calibration := settings.get("calibration")) is not None:
                 group.calibrations.setdefault(calibration, name)
-        group.factor &= _is_factor(value)
+        group.factor &= is_factor(value)
         if op_config.range is not None:
             group.ranges.setdefault(op_config.range, name)
         elif value in self._observed:
@@ -419,7 +420,7 @@ class ScaleGroups:
         kept += [each.bounds for each in seen if each.derived]
         seen = [each for each in seen if not each.derived]
         if seen and op_config.calibration == "moving_average":
-            kept += [_average(each, where) for each in seen]
+            kept += [average_of(each, where) for each in seen]
         elif seen:
             (lo, hi), histogram = _together(seen)
             given = schema, precision, histogram, op_config.calibration
@@ -481,23 +482,8 @@ def _chosen_constants(op: Operation) -> set[SSAValue]:
     return {v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)} if isinstance(op, WhereOp) else set()
 
 
-def _is_factor(value: SSAValue) -> bool:
-    """Whether a value is a constant that only products read."""
-    return isinstance(value.owner, ConstantOp) and all(isinstance(u.operation, MulOp | PReluOp) for u in value.uses)
-
-
 def _maker(value: SSAValue) -> str:
     return value.owner.name if isinstance(value.owner, Operation) else "the network's inputs"
-
-
-def _average(seen: Observation, where: str) -> Bounds:
-    if seen.average is None:
-        raise QuantizationError(
-            "calibration moving_average needs the mean range of a sample",
-            where=where,
-            remedy="profile the network anew, or use minmax",
-        )
-    return seen.average
 
 
 def quantized_as(value: SSAValue) -> UniformType | None:
