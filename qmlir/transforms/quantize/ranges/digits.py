@@ -31,6 +31,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, MatMulOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, StepOp
 from qmlir.dialects.nn.functions import LinearOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands, data_results, storage_name
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
@@ -136,7 +137,7 @@ class _Finding:
             why = self.configs.why_float(op)
             if (reason := self._why_steep(op)) is not None:
                 self._keep(op, op, reason)
-            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp)):
+            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp | MovementOp)):
                 self._needing[op] = op
             elif (reader := self._needing_reader(op)) is None or names_format(op):
                 continue
