@@ -242,9 +242,7 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     Raises:
         QmlirError: A network cannot be evaluated, or there is no sample.
     """
-    # A model file, or a part of it, may be quantized already: what it computes are its own integers.
-    exact = reference(module) if _has_quantized_types(module) else Reference(main_function(module))
-    found = reference(quantized)
+    exact, found = exact_reference(module), reference(quantized)
     taken = list(samples)
     sums = [Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
     count = 0
@@ -257,6 +255,11 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
         raise QmlirError("quality is measured on at least one sample", got="none")
     bits = _bits_of_outputs(quantized)
     return Quality(count, held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
+
+
+def exact_reference(module: ModuleOp) -> Reference:
+    """Returns what evaluates a network before it is quantized; a model file, or a part of it, may hold integers."""
+    return reference(module) if _has_quantized_types(module) else Reference(main_function(module))
 
 
 def _has_quantized_types(module: ModuleOp) -> bool:

@@ -107,8 +107,8 @@ class QuantConfig:
     )
     residuals: Residuals = option(
         "outliers",
-        "storage of residual streams and normalizations: outliers: 16 bits where single values are so large that 8 are "
-        "too coarse for the rest; auto: where 8 are too coarse for all roundings of a stream; same: as other activations",
+        "storage of residual streams and normalizations; outliers: 16 bits where single values are so large that 8 are "
+        "too coarse for the rest; auto: where 8 are too coarse for all of a stream; same: as other activations",
     )
     attention: Attention = option(
         "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"

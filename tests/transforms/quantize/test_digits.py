@@ -176,6 +176,7 @@ def test_what_the_policy_keeps_float_reads_all_digits_of_sums() -> None:
     _, before = quantized(nodes, data, FILTERS)
     module, after = quantized(nodes, data, FILTERS, policy=policy)
     assert [uniform(o.y).storage_width for o in module.walk() if isinstance(o, Conv2DOp)] == [32]
+    assert outcomes(module)["nn.tanh"] == ["float"]
     assert after > before
 
 

@@ -61,7 +61,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     set_constant,
 )
 from qmlir.transforms.quantize.op_configs import OpConfigs
-from qmlir.transforms.quantize.ranges.scale_groups import FURTHER, leaves_room
+from qmlir.transforms.quantize.ranges.margins import FURTHER, leaves_room
 
 
 @dataclass(frozen=True)
