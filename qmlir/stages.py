@@ -40,6 +40,7 @@ QUANTIZE = (
     "require-ranges",
     "gather-casts",  # of a network as imported
     "separate-slices",
+    "fuse-attention",
     "widen-residuals",
     "split-squares",
     "keep-integers",  # this and the next three on samples

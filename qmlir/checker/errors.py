@@ -156,14 +156,14 @@ def _norm(r: _Rounding) -> Fraction | None:
 # Exponentials
 
 
-def _entries_off(r: _Rounding, table: Sequence[int], scale: float, bits: int) -> Fraction:
-    """The largest error of e^(−d · scale) for all differences d that are reached, in steps of 2^−bits."""
+def _entries_off(r: _Rounding, table: Sequence[int], scale: float, one: Decimal) -> Fraction:
+    """The largest error of e^(−d · scale) for all differences d that are reached, in steps of which `one` make 1."""
     if not scale > 0:
         raise UnprovenError(f"{scale}", "must have a scale above 0 in the certificate")
     last = _reached(r)
     r.budget.spend(last + 1)
     with localcontext(CONTEXT):
-        step, one = Decimal(scale), Decimal(2) ** bits
+        step = Decimal(scale)
         return Fraction(max(abs(exponential(-d * step) * one - table[d]) for d in range(last + 1)))
 
 
@@ -181,7 +181,7 @@ def _softmax(r: _Rounding) -> Fraction | None:
         return None
     way, table, count = r.node.properties["division"], r.node.properties["table"].values, r.along
     one, unit = table[0], Fraction(r.node.number("unit"), 1 << 12)
-    off = _entries_off(r, table, real[0], STEPS[way])
+    off = _entries_off(r, table, real[0], Decimal(1 << STEPS[way]))
     error = Fraction(1, 2) + abs(unit - Fraction(real[1])) + unit * off * max(1, count - 1) / one
     if way == "newton":
         least = (one + (1 << 11)) // (1 << 12)
@@ -198,11 +198,26 @@ def _softmax(r: _Rounding) -> Fraction | None:
     return error
 
 
+def _row_of_exponentials(r: _Rounding) -> Fraction | None:
+    if (real := r.stated["factors"]) is None:
+        return None
+    table = r.node.properties["table"].values
+    reached = [*table, *[table[-1]] * (_reached(r) + 1 - len(table))]
+    return _entries_off(r, reached, real[0], Decimal(table[0]))
+
+
+def _row_quotient(r: _Rounding) -> Fraction:
+    """Half a step, and what the stored factor costs the largest quotient, which `offset` bounds."""
+    real = r.factors()
+    stored = r.node.number("unit") * _power(-r.node.number("fraction"))
+    return Fraction(1, 2) + (0 if real is None else r.node.number("offset") * abs(stored - real[0]) / stored)
+
+
 def _log_softmax(r: _Rounding) -> Fraction | None:
     if (real := r.stated["factors"]) is None:
         return None
     table, last, bits = r.node.properties["table"].values, _reached(r), r.node.number("fraction", 26)
-    part = r.along * _entries_off(r, table, real[0], 31 - r.node.number("integer_bits")) / table[0]
+    part = r.along * _entries_off(r, table, real[0], Decimal(1 << 31 - r.node.number("integer_bits"))) / table[0]
     if part >= 1:
         return None
     given, scale = r.node.properties["differences"].values, Fraction(real[0])
@@ -257,6 +272,8 @@ BOUNDS: Mapping[str, Callable[[_Rounding], Fraction | None]] = {
     "qint.average_pool2d": _mean,
     "qint.softmax": _softmax,
     "qint.log_softmax": _log_softmax,
+    "qint.exponentials": _row_of_exponentials,
+    "qint.row_quotient": _row_quotient,
     "qint.l2_normalization": _norm,
     "qint.resize": _resize,
     "qint.interpolate": _interpolate,
@@ -267,6 +284,7 @@ BOUNDS: Mapping[str, Callable[[_Rounding], Fraction | None]] = {
 FACTORS = {
     **dict.fromkeys(("qint.add", "qint.rescaled_add", "qint.softmax"), 2),
     **dict.fromkeys(("qint.div", "qint.l2_normalization", "qint.log_softmax"), 1),
+    **dict.fromkeys(("qint.exponentials", "qint.row_quotient"), 1),
 }
 """The operations whose integers stand for real factors, and the number of these."""
 

@@ -26,6 +26,27 @@ def _exponentials(d: Deriver, node: Node) -> Derived:
     return limited(node, total, 64)
 
 
+def _row_of_exponentials(d: Deriver, node: Node) -> Derived:
+    (low, high), table = d.operand(node), node.properties["table"]
+    found = entries(table, 0, min(high - low, len(table.values) - 1))
+    return Derived([(min(found), max(found))])
+
+
+def _row_quotient(d: Deriver, node: Node) -> Derived:
+    """Of the sums of products by the weights that the divisor sums: no quotient is beyond the largest other factor."""
+    acc, weights = node.operands
+    made = next((n for n in d.network.nodes if acc in n.results), None)
+    if made is None or made.kind != "qint.matmul" or made.operands[0] != weights or made.number("lhs_zero_point"):
+        raise UnprovenError("other numbers", "must divide sums of products by the sum of their weights")
+    (least, most), (low, high) = d.operand(node, 1), d.operand(made, 1, "rhs_zero_point")
+    unit, fraction, offset = (node.number(key) for key in ("unit", "fraction", "offset"))
+    if least < 0 or offset > 1 << 19 or max(-low, high) * unit > offset << fraction or fraction < 9:
+        raise UnprovenError(f"factors {low} to {high}", f"must have quotients below {offset}")
+    total = (0, d.value(weights).shape[-1] * most)
+    require_fit([(0, total[1] * (4 * offset + 1) << fraction)], 63)
+    return limited(node, total, 64)
+
+
 def _squares(d: Deriver, node: Node, count: int) -> int:
     """The largest sum of so many squares of the operand, less its zero point."""
     low, high = d.operand(node, 0, "input_zero_point")
@@ -91,6 +112,8 @@ def _local_response(d: Deriver, node: Node) -> Derived:
 
 NORMALIZATIONS: Mapping[str, Rule] = {
     **dict.fromkeys(("qint.softmax", "qint.log_softmax"), _exponentials),
+    "qint.exponentials": _row_of_exponentials,
+    "qint.row_quotient": _row_quotient,
     "qint.l2_normalization": _l2,
     "qint.layer_norm": _layer_norm,
     "qint.rms_norm": _rms_norm,

@@ -122,7 +122,7 @@ def _rounding(node: Node, found: Derived, network: Network, stated: Fields, budg
     own = largest_rounding_error(node, found, network, meaning, budget)
     if own is None:
         return {**meaning, "error": None}
-    computed = node.kind in ("qint.softmax", "qint.log_softmax")
+    computed = node.kind in ("qint.softmax", "qint.log_softmax", "qint.exponentials")
     return {**meaning, "error": _settled(own, stated.get("error")) if computed else _in_steps(own)}
 
 

@@ -30,6 +30,7 @@ class Target:
     factors       the factors between the scales of sums and results that the machine applies; None for any
     wide_results  whether contractions give results of 32 bits
     moves_bias    whether biases of 8 and 16 bits are shifted left to the steps of the sums, by one shift for a layer
+    attends       whether it divides softmaxes behind the matrix products that read them (`nn.attend`)
     """
 
     name: str
@@ -39,6 +40,7 @@ class Target:
     sum_bits: int = 32
     factors: Factors | None = None
     moves_bias: bool = False
+    attends: bool = False
     wide_results: bool = False
 
     def why_float(self, operation: Operation | str, storage: str) -> str | None:
@@ -86,4 +88,4 @@ def load_target(name: str = "cpu") -> Target:
     integer = {op.name: op.INTEGER_FORM for op in operations if not op.WHY_FLOAT}
     floating = {op.name: op.WHY_FLOAT for op in operations if op.WHY_FLOAT}
     sums = {"sum_bits": data["sum_bits"], "wide_results": data["wide_results"]}
-    return Target(data["name"], data["contract"], integer, floating, **sums)
+    return Target(data["name"], data["contract"], integer, floating, **sums, attends=data["attends"])

@@ -9,6 +9,7 @@ may exceed 32 bits with the actual weights, they get an i64 accumulator, provide
 from xdsl.context import Context
 from xdsl.ir import Operation
 
+from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.contraction import ContractionOp
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, QuantizableOp, computed_storage, data_values, uniform
@@ -49,7 +50,7 @@ def require_integer_form(op: Operation, target: Target) -> None:
     if sums.bound > min((1 << target.sum_bits - 1) - 1, WIDE_LIMIT - 1):
         need = f"{sums} can reach {sums.bound}, more than a {target.sum_bits}-bit accumulator holds"
         raise UnsupportedError(need, code="accumulator")
-    if sums.bound > ACCUMULATOR_MAX and not isinstance(op, ContractionOp):
+    if sums.bound > ACCUMULATOR_MAX and not isinstance(op, ContractionOp | AttendOp):
         rounding = rounding_for(op, followed_runtime(op), target.contract)
         if wide_rounding(op, rounding) is None:
             raise UnsupportedError(no_wide_form(rounding), code="accumulator")

@@ -49,7 +49,9 @@ class Option:
     file: bool = True
 
 
-RUNTIMES: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
+RUNTIMES: Mapping[str, Mapping[str, str]] = {
+    "onnxruntime": {"precision": "uint8", "weight_precision": "int7", "attention": "stored"}
+}
 """The settings that a runtime prefers: onnxruntime is fastest on unsigned data, and exact on 7-bit weights."""
 
 FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")

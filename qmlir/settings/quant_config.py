@@ -61,6 +61,8 @@ FITTED: Mapping[str, type[Levels]] = {"codebook": Codebook}
 
 Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
+Attention: TypeAlias = Literal["auto", "stored"]
+
 Format: TypeAlias = tuple[Schema, Precision]
 
 WEIGHT_SETTINGS = (
@@ -107,6 +109,9 @@ class QuantConfig:
         "outliers",
         "storage of residual streams and normalizations; outliers: 16 bits where single values are so large that 8 are "
         "too coarse for the rest; auto: where 8 are too coarse for all of a stream; same: as other activations",
+    )
+    attention: Attention = option(
+        "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"
     )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
@@ -156,6 +161,7 @@ class QuantOptions(TypedDict, total=False):
     weight_range: str | None
     weight_levels: str | None
     residuals: str | None
+    attention: str | None
     glow_exact: bool | None
 
 

@@ -329,6 +329,24 @@ def softmax(op: qint.SoftmaxOp, x: Array) -> Result:
     return result
 
 
+def exponentials(op: qint.ExponentialsOp, x: Array) -> Result:
+    result: Result = {}
+    for line in lines(x.shape, op.axis.value.data):
+        most = max(at(x, *place) for place in line)
+        for place in line:
+            result[place] = int(op.table.array[min(most - at(x, *place), op.table.array.size - 1)])
+    return result
+
+
+def row_quotient(op: qint.RowQuotientOp, acc: Array, w: Array) -> Result:
+    factor = Fraction(op.unit.value.data, 1 << op.fraction.value.data)
+    result: Result = {}
+    for index in indexes(acc.shape):
+        total = sum(broadcast(w[..., k : k + 1], index) for k in range(w.shape[-1]))
+        result[index] = clamped(half_up(at(acc, *index) * factor / total), op)
+    return result
+
+
 def lines(shape: Sequence[int], axis: int) -> Iterator[list[Index]]:
     """The indexes of each row along an axis."""
     for index in indexes([1 if d == axis else size for d, size in enumerate(shape)]):
@@ -544,6 +562,8 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.DivOp: div,
     qint.SoftmaxOp: softmax,
     qint.LogSoftmaxOp: log_softmax,
+    qint.ExponentialsOp: exponentials,
+    qint.RowQuotientOp: row_quotient,
     qint.L2NormalizationOp: l2_normalization,
     qint.LayerNormOp: layer_norm,
     qint.RMSNormOp: rms_norm,

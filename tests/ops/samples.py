@@ -15,6 +15,7 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.weights import WeightsAttr
 from tests.ops import (
+    samples_attention,
     samples_contraction,
     samples_detection,
     samples_movement,
@@ -120,6 +121,7 @@ NN_SAMPLES = (
     Sample(nn.PadOp, "saturated value", (f(2, 3),), pads([1, 0], [0, 2], bound(99))),
     *samples_contraction.FLOAT_SAMPLES,
     *samples_normalization.FLOAT_SAMPLES,
+    *samples_attention.FLOAT_SAMPLES,
     *samples_pointwise.FLOAT_SAMPLES,
     *samples_reduction.FLOAT_SAMPLES,
     *samples_movement.FLOAT_SAMPLES,
@@ -287,6 +289,7 @@ QINT_SAMPLES = (
     Sample(qint.LookupOp, "i16 to i8", (i(16, 50),), {"table": WeightsAttr((LONG_TABLE.array >> 8).astype(np.int8))}),
     *samples_movement.QINT_SAMPLES,
     *samples_normalization.QINT_SAMPLES,
+    *samples_attention.QINT_SAMPLES,
 )  # fmt: skip
 
 SAMPLES = (

@@ -79,7 +79,7 @@ def _of_softmax(op: qint.SoftmaxOp, source: Operation) -> Meaning:
     return {"factors": [uniform(source.operands[0]).scale, 1 / uniform(source.results[0]).scale]}
 
 
-def _of_log_softmax(op: qint.LogSoftmaxOp, source: Operation) -> Meaning:
+def _of_log_softmax(op: qint.LogSoftmaxOp | qint.ExponentialsOp, source: Operation) -> Meaning:
     return {"factors": [uniform(source.operands[0]).scale]}
 
 
@@ -116,6 +116,8 @@ ROUNDINGS: Registry[Callable[[Any, Operation], Meaning]] = Registry({
     qint.DivOp: _of_operands(1),
     qint.SoftmaxOp: _of_softmax,
     qint.LogSoftmaxOp: _of_log_softmax,
+    qint.ExponentialsOp: _of_log_softmax,
+    qint.RowQuotientOp: _of_operands(1),
     qint.L2NormalizationOp: _of_norm,
     qint.ResizeOp: _of_resize,
     qint.InterpolateOp: _of_interpolation,

@@ -112,6 +112,13 @@ def matmul(op: nn.MatMulOp, values: Values) -> None:
     values.define(op.y, values.graph.node("MatMul", values.real(op.lhs), values.real(op.rhs)))
 
 
+@exports(nn.AttendOp)
+def attend(op: nn.AttendOp, values: Values) -> None:
+    """Writes Softmax and MatMul, on floats."""
+    shares = values.graph.node("Softmax", values.real(op.x), axis=-1)
+    values.define(op.y, values.graph.node("MatMul", shares, values.real(op.v)))
+
+
 def bias(op: WeightedOp, values: Values) -> Tensor | None:
     """Returns the tensor of a bias's real values; None if there is no bias.
 

@@ -21,7 +21,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.normalization import FRACTION
-from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.dialects.qint.requantize import NarrowingOp, width_of
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -38,7 +38,7 @@ from qmlir.numerics.fixed_point import MULTIPLIER_BITS
 computes: Forms[Values] = Forms()
 """The table; used as a decorator, it enters a form."""
 
-INT8, INT32, INT64 = np.dtype(np.int8), np.dtype(np.int32), np.dtype(np.int64)
+INT8, INT16, INT32, INT64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
 
 BYTE = 1 << 8
 """The number of values of a byte."""
@@ -293,7 +293,13 @@ def convolve(op: qint.Conv2DOp | qint.DepthwiseConv2DOp, values: Values) -> None
 
 @computes(qint.FullyConnectedOp)
 def fully_connected(op: qint.FullyConnectedOp, values: Values) -> None:
-    """Writes MatMulInteger with the weights transposed to [I, O]."""
+    """Writes MatMulInteger with the weights transposed to [I, O]; on 16 bits MatMul of integers as wide as the sums."""
+    if width_of(op.x) == 16:
+        wide, point = stored_dtype(op.acc), op.zero_point.value.data
+        x, w = (values.graph.cast(t, wide) for t in (values.stored(op.x), values.stored(op.w, (1, 0))))
+        sums = values.graph.node("MatMul", minus(values.graph, x, point), w)
+        values.define(op.acc, _biased(op, values, sums, (-1,)))
+        return
     point = zero_point(values, op.x, op.zero_point.value.data)
     require_bytes(op.w)
     x, w = values.stored(op.x), values.stored(op.w, (1, 0))
@@ -303,7 +309,13 @@ def fully_connected(op: qint.FullyConnectedOp, values: Values) -> None:
 
 @computes(qint.MatMulOp)
 def matmul(op: qint.MatMulOp, values: Values) -> None:
-    """Writes MatMulInteger."""
+    """Writes MatMulInteger; for integers of 16 bits, MatMul of integers as wide as the sums."""
+    if 16 in map(width_of, (op.lhs, op.rhs)):
+        sides = ((op.lhs, op.lhs_zero_point.value.data), (op.rhs, op.rhs_zero_point.value.data))
+        wide = stored_dtype(op.acc)
+        lhs, rhs = (minus(values.graph, values.graph.cast(values.stored(v), wide), z) for v, z in sides)
+        values.define(op.acc, values.graph.node("MatMul", lhs, rhs))
+        return
     points = [
         zero_point(values, value, point.value.data)
         for value, point in ((op.lhs, op.lhs_zero_point), (op.rhs, op.rhs_zero_point))
@@ -316,7 +328,8 @@ def matmul(op: qint.MatMulOp, values: Values) -> None:
 def _biased(op: qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp, values: Values, sums: Tensor,
             shape: tuple[int, ...]) -> Tensor:  # fmt: skip
     """Adds the bias, [O] reshaped to `shape`, to the sums; returns the sums if there is no bias."""
-    _require_sums(op.acc, "export as onnx-qdq" if op.b is None else "quantize it with bias=int32")
+    if width_of(op.x) == 8:
+        _require_sums(op.acc, "export as onnx-qdq" if op.b is None else "quantize it with bias=int32")
     if op.b is None:
         return sums
     array = constant(op.b)
@@ -396,6 +409,32 @@ def softmax(op: qint.SoftmaxOp, values: Values) -> None:
     y = minus(graph, graph.cast(y, INT32), -op.zero_point.value.data)
     y = graph.node("Clip", y, number(graph, op.lower.value.data, INT32), number(graph, op.upper.value.data, INT32))
     values.define(op.y, graph.cast(y, stored_dtype(op.y)), order)
+
+
+@computes(qint.ExponentialsOp)
+def exponentials(op: qint.ExponentialsOp, values: Values) -> None:
+    """Writes the entries of a table at the differences from the maximum."""
+    graph, order = values.graph, values.order(op.x)
+    x, axis = graph.cast(values.stored(op.x, order), INT32), order.index(op.axis.value.data)
+    d = graph.node("Sub", graph.node("ReduceMax", x, graph.indices([axis])), x)
+    d = graph.node("Min", d, number(graph, len(op.table.array) - 1, INT32))
+    values.define(op.y, graph.node("Gather", graph.constant(op.table.array), d, dtype=INT16), order)
+
+
+@computes(qint.RowQuotientOp)
+def row_quotient(op: qint.RowQuotientOp, values: Values) -> None:
+    """Writes floor((2·acc·unit + S) / 2S) with S = Σ w · 2^fraction; an offset keeps what Div gets above 0."""
+    graph, unit, fraction, offset = values.graph, *(v.value.data for v in (op.unit, op.fraction, op.offset))
+    w, acc = (graph.cast(values.stored(v), INT64) for v in (op.w, op.acc))
+    total = graph.node("ReduceSum", w, graph.indices([len(shape_of(op.w)) - 1]))
+    total = _chosen(graph, total, number(graph, 1, INT64), least=True)
+    total = graph.node("Mul", total, number(graph, 1 << fraction, INT64))
+    added = graph.node("Mul", total, number(graph, 2 * offset + 1, INT64))
+    dividend = graph.node("Add", graph.node("Mul", acc, number(graph, 2 * unit, INT64)), added)
+    y = graph.node("Div", dividend, graph.node("Mul", total, number(graph, 2, INT64)))
+    y = minus(graph, graph.cast(y, INT32), offset - op.zero_point.value.data)
+    y = graph.node("Clip", y, number(graph, op.lower.value.data, INT32), number(graph, op.upper.value.data, INT32))
+    values.define(op.y, graph.cast(y, stored_dtype(op.y)))
 
 
 # ---------------------------------------------------------------------------------------------------------------

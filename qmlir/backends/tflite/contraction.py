@@ -2,14 +2,15 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
-from qmlir.backends.forms import Forms, constant
-from qmlir.backends.tflite.graph import Graph, Options, Parameters, Tensor
-from qmlir.backends.tflite.kernels import KERNELS, MOST_FACTOR
+from qmlir.backends.forms import Forms, constant, fused_bounds
+from qmlir.backends.tflite.graph import Form, Graph, Options, Parameters, Tensor
+from qmlir.backends.tflite.kernels import KERNELS, MOST_FACTOR, PROBABILITY
 from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_quantized
@@ -18,6 +19,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 from qmlir.errors import QmlirWarning, UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
+from qmlir.ir.facts import ON_FLOATS
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 
@@ -164,13 +166,52 @@ def _biased(op: WeightedOp, values: Values, kind: str, inputs: list[Tensor], opt
     b = bias(op, values, narrow=kind in NARROW_BIAS)
     if inputs[0].dtype == INT16 and b.dtype == np.int32:
         options, version = {**options, "QuantizedBiasType": INT32}, NARROW_BIAS[kind]
+    form = values.form(op.y)
+    if inputs[0].dtype == INT16 and form.dtype == INT8:
+        y = values.graph.operator(kind, [*inputs, b], _wide(form), options, version)
+        values.define(op.y, y, fused_bounds(op))
+        return
     values.finish(op, kind, [*inputs, b], options, version)
 
 
 @exports(nn.MatMulOp)
 def matmul(op: nn.MatMulOp, values: Values) -> None:
-    """Writes BATCH_MATMUL."""
+    """Writes BATCH_MATMUL; if some of the tensors have 8 bits and some 16, all of them in 16 bits."""
+    forms = [values.form(v) for v in (op.lhs, op.rhs, op.y)]
+    mixed = {INT16} < {f.dtype for f in forms} and not any(f.parameters is None or f.parameters.axis for f in forms)
+    if mixed and not ON_FLOATS.on(op):
+        sides = [_of_16_bits(values.graph, values.stored(v)) for v in (op.lhs, op.rhs)]
+        values.define(op.y, values.graph.operator("BATCH_MATMUL", sides, _wide(forms[2])), fused_bounds(op))
+        return
     values.compute(op, "BATCH_MATMUL", [op.lhs, op.rhs])
+
+
+@exports(nn.AttendOp)
+def attend(op: nn.AttendOp, values: Values) -> None:
+    """Writes SOFTMAX and BATCH_MATMUL in 16 bits: probabilities in steps of 1/256 would be too coarse for long rows."""
+    graph, x, v, form = values.graph, values.stored(op.x), values.stored(op.v), values.form(op.y)
+    forms = [x.form, v.form, form]
+    if any(f.parameters is None or f.parameters.axis is not None for f in forms):
+        shares = graph.operator("SOFTMAX", [values.real(op.x)], values.real(op.x).form, {"Beta": 1.0})
+        plain = form.typed(shares.dtype)
+        values.define(op.y, graph.operator("BATCH_MATMUL", [shares, values.real(op.v)], plain))
+        return
+    x, v, form = _of_16_bits(graph, x), _of_16_bits(graph, v), _wide(form)
+    scale, point = PROBABILITY[x.dtype.name]
+    shares = graph.operator("SOFTMAX", [x], replace(x.form, parameters=Parameters((scale,), (point,))), {"Beta": 1.0})
+    values.define(op.y, graph.operator("BATCH_MATMUL", [shares, v], form))
+
+
+def _of_16_bits(graph: Graph, x: Tensor) -> Tensor:
+    """Returns the same numbers in 16 bits."""
+    return x if x.dtype == INT16 else graph.operator("QUANTIZE", [x], _wide(x.form))
+
+
+def _wide(form: Form) -> Form:
+    """The form in 16 bits that holds all numbers of a form of bytes."""
+    if form.dtype == INT16 or form.parameters is None:
+        return form
+    return Form(form.shape, INT16, Parameters((form.parameters.scale / 128,), (0,)))
 
 
 def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
@@ -183,7 +224,7 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     if x.form.parameters is None or w.form.parameters is None:
         return [x, w]
     y = values.form(op.y)
-    if y.parameters is not None and y.dtype != x.dtype:
+    if y.parameters is not None and y.dtype != x.dtype and (x.dtype, y.dtype) != (INT16, INT8):
         raise UnsupportedError(f"needs a result of {x.dtype.name} beside data of {x.dtype.name}", y.dtype.name,
                      f"quantize its result in {8 * x.dtype.itemsize} bits")  # fmt: skip
     if w.dtype != WEIGHTS[x.dtype]:

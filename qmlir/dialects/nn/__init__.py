@@ -7,6 +7,7 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 from xdsl.ir import Dialect
 
 from qmlir.dialects.nn import (
+    attention,
     bitwise,
     blocked,
     casts,
@@ -20,6 +21,7 @@ from qmlir.dialects.nn import (
     reduction,
     resize,
 )
+from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.bitwise import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
@@ -135,6 +137,7 @@ _FAMILIES = (
         functions,
         reduction,
         normalization,
+        attention,
         movement,
         indexing,
         resize,

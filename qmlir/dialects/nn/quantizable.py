@@ -118,6 +118,10 @@ class QuantizableOp(TensorOp, abc.ABC):
         """Whether the operation reads `value` as its weights, which may have a scale for each output channel."""
         return False
 
+    def reads_as_stored(self, index: int) -> bool:
+        """Whether the operation reads its operand `index` in the operand's storage type, whatever its own precision."""
+        return False
+
     def is_accumulator(self, value: SSAValue) -> bool:
         """Whether the operation takes or gives a value of 32 bits, whatever data its integer form takes.
 

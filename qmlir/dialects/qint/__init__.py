@@ -2,6 +2,7 @@
 
 from xdsl.ir import Dialect
 
+from qmlir.dialects.qint.attention import ExponentialsOp, RowQuotientOp
 from qmlir.dialects.qint.contraction import (
     BlockedFullyConnectedOp,
     Conv2DOp,
@@ -51,6 +52,8 @@ QINT = Dialect(
         InterpolateOp,
         SoftmaxOp,
         LogSoftmaxOp,
+        ExponentialsOp,
+        RowQuotientOp,
         L2NormalizationOp,
         LayerNormOp,
         RMSNormOp,

@@ -34,6 +34,7 @@ from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
+from qmlir.lowering.nn_to_qint.attention import lower_attend
 from qmlir.lowering.nn_to_qint.contraction import even, lower_blocked, lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.conversions import (
     lower_converted_integers,
@@ -275,6 +276,7 @@ LOWERINGS: Registry[Lowering] = Registry({
     MovementOp: lower_movement,
     nn.ResizeOp: lower_resize,
     nn.SoftmaxOp: lower_softmax,
+    nn.AttendOp: lower_attend,
     nn.LogSoftmaxOp: lower_log_softmax,
     nn.LpNormalizationOp: lower_lp_normalization,
     nn.LayerNormOp: lower_layer_norm,

@@ -10,6 +10,7 @@ from xdsl.ir import SSAValue
 from qmlir.codegen.upstream import Array, check_comparable
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.reduction import ExtremeOp, ReduceMaxOp, ReduceMinOp
+from qmlir.dialects.qint.attention import ExponentialsOp, RowQuotientOp
 from qmlir.dialects.qint.local_response import LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import (
@@ -141,6 +142,20 @@ def _along_axis(code: TensorCode, op: AlongAxisOp, x: SSAValue) -> SSAValue:
     return code.reshape(code.generic([*read, *((total, row) for total in sums)], into, 3, element), y.get_shape())
 
 
+def _row_quotient(code: TensorCode, op: RowQuotientOp, acc: SSAValue, w: SSAValue) -> SSAValue:
+    shape, weights, formula = shape_of(op.acc), shape_of(op.w), op.formula()
+    *row, k = loops(len(weights))
+
+    def add(w: Value, total: Value) -> Value:
+        return total + w.to(i64)
+
+    def divided(acc: Value, total: Value) -> Value:
+        return formula.element(acc, formula.shared(total))
+
+    sums = code.generic([(w, [*row, k])], (code.filled(0, weights[:-1], i64), row), len(weights), add)
+    return code.elementwise([acc, code.reshape(sums, (*weights[:-1], 1))], tensor_of(element_of(op.y), shape), divided)
+
+
 def _local_response(code: TensorCode, op: LocalResponseNormalizationOp, x: SSAValue) -> SSAValue:
     """Writes the squares, with zeros around the channels; their sums over windows; and a formula on each element."""
     *pixels, channels = shape_of(op.x)
@@ -240,6 +255,8 @@ RULES = {
     L2NormalizationOp: _along_axis,
     LayerNormOp: _along_axis,
     RMSNormOp: _along_axis,
+    ExponentialsOp: _along_axis,
+    RowQuotientOp: _row_quotient,
     LocalResponseNormalizationOp: _local_response,
     ResizeOp: _resize,
     InterpolateOp: _interpolate,

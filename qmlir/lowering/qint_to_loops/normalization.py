@@ -72,7 +72,7 @@ class AlongAxis(Kernel):
                 terms = formula.terms(difference(a), *([read, *readers[1:]] if readers else []))
                 return [total + term.to(i64) for total, term in zip(sums, terms, strict=True)]
 
-            totals = code.fold(0, length, [code.zeros(i64, None)] * formula.SUMS, add)
+            totals = code.fold(0, length, [code.zeros(i64, None)] * formula.SUMS, add) if formula.SUMS else []
             shared = formula.shared(totals, *readers)
 
             def finish(a: Value, lanes: int | None) -> None:
@@ -146,7 +146,7 @@ class OfRows(AlongAxis):
                 return plus(sums, formula.terms(differences((first + step) * lanes, lanes)))
 
             found = code.fold(0, count, [code.zeros(element, lanes)] * formula.SUMS, add)
-            return plus(totals, [_across(each.to(i64)) for each in found])
+            return plus(totals, [across(each.to(i64)) for each in found])
 
         totals = [code.zeros(i64, None)] * formula.SUMS
         if block:
@@ -156,7 +156,7 @@ class OfRows(AlongAxis):
         return code.fold(steps * lanes, length, totals, lambda a, sums: plus(sums, formula.terms(differences(a, None))))
 
 
-def _across(vector: Value) -> Value:
+def across(vector: Value) -> Value:
     """The sum of a vector's lanes."""
     lanes = vector.lanes or 1
     while lanes > 1:
@@ -165,7 +165,8 @@ def _across(vector: Value) -> Value:
     return vector.lane(0)
 
 
-def _along_axis(state: MainLowering, op: AlongAxisOp) -> None:
+def along_axis(state: MainLowering, op: AlongAxisOp) -> None:
+    """Calls the kernel of an operation along an axis."""
     shape, formula, (result,) = op.split(), op.formula(), op.results
     y = state.allocate_result(result)
     tables = [state.constant(table) for table in op.tables()]
@@ -217,9 +218,9 @@ def _local_response(state: MainLowering, op: LocalResponseNormalizationOp) -> No
 
 RULES: Rules = {
     LocalResponseNormalizationOp: _local_response,
-    SoftmaxOp: _along_axis,
-    LogSoftmaxOp: _along_axis,
-    L2NormalizationOp: _along_axis,
-    LayerNormOp: _along_axis,
-    RMSNormOp: _along_axis,
+    SoftmaxOp: along_axis,
+    LogSoftmaxOp: along_axis,
+    L2NormalizationOp: along_axis,
+    LayerNormOp: along_axis,
+    RMSNormOp: along_axis,
 }

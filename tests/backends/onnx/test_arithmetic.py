@@ -174,18 +174,20 @@ def test_filters_of_each_channel_take_two_bytes(point: int, tmp_path: Path) -> N
     np.testing.assert_array_equal(run(tmp_path / "m.onnx", [data])[0], qmlir.reference(module)(data))
 
 
-def test_contractions_of_two_bytes_are_refused(tmp_path: Path) -> None:
+def test_layers_on_16_bits(tmp_path: Path) -> None:
+    """Sums of products of 16 bits are written as matrix products of wider integers."""
     module = network("""
       func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
-        %q = quant.qcast %x : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i16:f32, 0.001>>
+        %q = quant.qcast %x : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i16:f32, 0.0009765625:5>>
         %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!quant.uniform<i8:f32, 0.01>>
-        %r = nn.fully_connected %q, %w : tensor<1x2x!quant.uniform<i16:f32, 0.001>>,
-          tensor<2x2x!quant.uniform<i8:f32, 0.01>> -> tensor<1x2x!quant.uniform<i16:f32, 0.001>>
-        %y = quant.dcast %r : tensor<1x2x!quant.uniform<i16:f32, 0.001>> to tensor<1x2xf32>
+        %r = nn.fully_connected %q, %w : tensor<1x2x!quant.uniform<i16:f32, 0.0009765625:5>>,
+          tensor<2x2x!quant.uniform<i8:f32, 0.01>> -> tensor<1x2x!quant.uniform<i16:f32, 0.0009765625>>
+        %y = quant.dcast %r : tensor<1x2x!quant.uniform<i16:f32, 0.0009765625>> to tensor<1x2xf32>
         func.return %y : tensor<1x2xf32>
       }""")
-    with pytest.raises(UnsupportedError, match="must multiply bytes, got i16; quantize to 8 bits"):
-        qmlir.export(module, tmp_path / "m.onnx", format=FORMAT)
+    qmlir.export(module, tmp_path / "m.onnx", format=FORMAT)
+    data = np.array([[7.25, -3.4]], np.float32)
+    np.testing.assert_array_equal(run(tmp_path / "m.onnx", [data])[0], qmlir.reference(module)(data))
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ BETWEEN_CASTS = {
 
 OTHERS = {
     nn.NegOp: "LiteRT's own negates the stored integers whatever they stand for; exported, it is one of real numbers",
+    nn.AttendOp: "exported, it is a softmax, whose probabilities are rounded, and a matrix product",
     nn.LocalResponseNormalizationOp: "LiteRT's reference kernel leaves out a neighbour",
 }
 """Operations that are not compared, and why."""

@@ -41,6 +41,8 @@ def test_each_qint_operation_is_tried() -> None:
         qint.FloatAddOp,
         qint.RescaledAddOp,
         qint.SoftmaxOp,
+        qint.ExponentialsOp,
+        qint.RowQuotientOp,
         qint.DivOp,
         qint.LogSoftmaxOp,
         *ROOTS,

@@ -28,7 +28,14 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_results, data_values, is_weight
+from qmlir.dialects.nn.quantizable import (
+    LEAST_FACTOR,
+    QuantizableOp,
+    data_operands,
+    data_results,
+    data_values,
+    is_weight,
+)
 from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -333,7 +340,7 @@ class _Chooser:
         exact = seen if value.owner in able else value
         views: dict[UniformType, SSAValue] = {}
         for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
-            wanted = self._type_for(value, use.operation)
+            wanted = self._type_for(value, use.operation, use.index)
             if wanted == self.groups.type_of(value):
                 continue
             if wanted not in views:
@@ -343,13 +350,15 @@ class _Chooser:
                 views[wanted] = back.result
             use.operation.operands[use.index] = views[wanted]
 
-    def _type_for(self, value: SSAValue, reader: Operation) -> UniformType:
-        """The type through which an operation reads a value.
+    def _type_for(self, value: SSAValue, reader: Operation, index: int) -> UniformType:
+        """The type through which an operation reads a value, its operand `index`.
 
         An operation that keeps scales reads an operand of another format, or an operand it is not tied to, through the
         type of its result. Others read the value's type, in their own format.
         """
         op_config = self.op_configs.of(reader)
+        if isinstance(reader, QuantizableOp) and reader.reads_as_stored(index):
+            op_config = self.op_configs.of_value(value)
         other_format = keeps_scale(reader) and op_config.format != self.op_configs.of_value(value).format
         own = other_format or self.groups.leaves_out(reader, value)
         element = self.groups.type_of(reader.results[0]) if own else self.groups.type_of(value, op_config.format)

@@ -40,7 +40,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import AddOp, ConstantOp, DivOp, MatMulOp, MulOp, SubOp
+from qmlir.dialects.nn import AddOp, AttendOp, ConstantOp, DivOp, MatMulOp, MulOp, SubOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
@@ -135,17 +135,17 @@ class Stream:
         waiting = [*self.inputs, *(op.results[0] for op in (*self.carriers, *self.readers))]
         seen = set[SSAValue]()
         while waiting:
-            for layer in _uses_of(waiting.pop()):
+            for layer in uses_of(waiting.pop()):
                 made = layer.operation.results[0] if _is_layer(layer) else None
                 if made is None or made in seen:
                     continue
                 seen.add(made)
-                match _uses_of(made):
+                match uses_of(made):
                     case [use] if isinstance(use.operation, ReturnOp):
                         yield made, None
                     case [use] if isinstance(use.operation, FunctionOp) and not isinstance(use.operation, LinearOp):
                         function = use.operation
-                        if all(_is_layer(u) for u in _uses_of(function.results[0])):
+                        if all(_is_layer(u) for u in uses_of(function.results[0])):
                             yield made, function
                             waiting.append(function.results[0])
                     case _:
@@ -177,11 +177,11 @@ def widen_residuals(block: Block, default: OpConfig, target: Target) -> None:
                 continue
             why += f", of which 8 bits would leave an SQNR of {left:.1f} dB"
         for op in (*stream.carriers, *stream.readers):
-            _widen(op, op_config_of(op, default), op, target, why)
+            widen(op, op_config_of(op, default), op, target, why)
         for value in stream.entering:
             _widen_result(value, observers, default, target, why)
         for value, function in stream.layers():
-            if function is None or _widen(function, op_config_of(function, default), function, target, why):
+            if function is None or widen(function, op_config_of(function, default), function, target, why):
                 _widen_result(value, observers, default, target, why)
     _widen_normalizations(block, observers, default, target)
 
@@ -191,10 +191,10 @@ def _widen_result(
 ) -> None:
     """Gives the result of a layer 16 bits, if it is observed."""
     if value in observers and isinstance(value.owner, Operation):
-        _widen(observers[value], op_config_of(value.owner, default), value.owner, target, why)
+        widen(observers[value], op_config_of(value.owner, default), value.owner, target, why)
 
 
-def _widen(carrier: Operation, op_config: OpConfig, op: Operation, target: Target, why: str) -> bool:
+def widen(carrier: Operation, op_config: OpConfig, op: Operation, target: Target, why: str) -> bool:
     """Gives an operation, or a tensor by its observer, 16 bits if it has 8 bits and the target computes it in 16.
 
     Returns whether it has 16 bits now.
@@ -223,17 +223,17 @@ def _widen_normalizations(
             continue
         for each in tail:
             why = f"widened for outliers, for which 8 bits would leave an SQNR of {left:.1f} dB"
-            _widen(each, op_config_of(each, default), each, target, why)
+            widen(each, op_config_of(each, default), each, target, why)
 
 
 def _noises(
     values: Iterable[SSAValue], observers: Mapping[SSAValue, ObserveOp], default: OpConfig, *, bulk: bool
 ) -> list[float]:
     """The noise that rounding leaves of each tensor with a histogram, in relation to the tensor or to its bulk."""
-    return [n for v in values if (n := _noise(v, observers.get(v), default, bulk=bulk)) is not None]
+    return [n for v in values if (n := noise_of(v, observers.get(v), default, bulk=bulk)) is not None]
 
 
-def _noise(value: SSAValue, observer: ObserveOp | None, default: OpConfig, *, bulk: bool) -> float | None:
+def noise_of(value: SSAValue, observer: ObserveOp | None, default: OpConfig, *, bulk: bool) -> float | None:
     """The mean square of a tensor's rounding errors in relation to its own; None without a histogram, or if it is 0."""
     seen = None if observer is None else observer.observation
     if observer is None or seen is None or seen.histogram is None or not isinstance(value.owner, Operation):
@@ -299,7 +299,7 @@ def _moved_from(value: SSAValue) -> set[SSAValue]:
     return found
 
 
-def _uses_of(value: SSAValue) -> list[Use]:
+def uses_of(value: SSAValue) -> list[Use]:
     """The operands that read a value, directly or moved, observers left out."""
     return [u for u in _moved_uses(value) if not isinstance(u.operation, MovementOp | ObserveOp)]
 
@@ -359,7 +359,7 @@ def _trace(op: Operation, stream: Stream, known: Container[Operation]) -> None:
             made = value.owner
             if isinstance(made, Block):
                 stream.inputs[value] = None
-            elif isinstance(made, WeightedOp | MatMulOp):
+            elif isinstance(made, WeightedOp | MatMulOp | AttendOp):
                 stream.entering[value] = None
             elif isinstance(made, MovementOp | OverTrailingOp | AddOp):
                 waiting.append(made)

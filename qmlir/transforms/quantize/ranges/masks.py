@@ -21,8 +21,9 @@ numbers are added reaches lower by as much as these raise it.
 
 Quantizing saturates a number below: a masked score becomes the least integer, D or more below the greatest score that
 its row keeps. D is such that L masked scores together weigh less than half a step of the softmax against that score in
-a row of length L: L · e^−D = step / 2. A search only needs numbers below all scores: D is a small share of the scores'
-range.
+a row of length L: L · e^−D = step / 2. If the softmax is divided
+behind a matrix product, D is such that the exponential of a masked score is rounded to 0. A search only needs numbers
+below all scores: D is a small share of the scores' range.
 
 A mask that is computed at run time multiplies a number far below by 0 where scores are kept, (1 − keep) · −3.4e38. The
 number's own range ends where one step of the other factor already saturates the product:
@@ -42,6 +43,7 @@ from qmlir.dialects.calib import Bounds, Observation
 from qmlir.dialects.nn import (
     AddOp,
     ArgMaxOp,
+    AttendOp,
     ConstantOp,
     MinimumOp,
     MulOp,
@@ -50,6 +52,7 @@ from qmlir.dialects.nn import (
     TopKOp,
     WhereOp,
 )
+from qmlir.dialects.nn.attention import BEHIND
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
@@ -81,6 +84,7 @@ class Masked:
     scores  the scores, before the mask
     mask    the values that hold numbers far below the scores, the mask that is added behind its parts
     length  the elements of a row of the softmax; 0 for a search
+    behind  whether the softmax is divided behind a matrix product, and only its exponentials are rounded
     axis    the axis of y along which a row lies, counted from the last: −1, −2, …; None if it is not known
     """
 
@@ -89,6 +93,7 @@ class Masked:
     length: int
     mask: list[SSAValue] = field(default_factory=list[SSAValue])
     axis: int | None = None
+    behind: bool = False
 
     @property
     def kept(self) -> Bounds:
@@ -112,12 +117,14 @@ class Masked:
         """D: how far below the scores' range `bounds` the masked scores lie."""
         if not self.length:
             return (bounds[1] - bounds[0]) * BELOW
+        if self.behind:
+            return BEHIND
         return math.log(2 * self.length / STEPS.get(op_config.integers, 2.0**-8))
 
 
 def masked_scores(block: Block) -> list[Masked]:
     """The masked scores of each softmax and of each search in a block, in its order."""
-    return [m for op in block.ops if isinstance(op, SoftmaxOp) or _searches(op) for m in _masked(op)]
+    return [m for op in block.ops if isinstance(op, SoftmaxOp | AttendOp) or _searches(op) for m in _masked(op)]
 
 
 def _searches(op: Operation) -> TypeGuard[ArgMaxOp | ReduceMaxOp | TopKOp]:
@@ -239,22 +246,24 @@ def _seen(value: SSAValue, observed: Mapping[SSAValue, Observation]) -> Observat
     return observed.get(value)
 
 
-def _masked(op: SoftmaxOp | ArgMaxOp | ReduceMaxOp | TopKOp) -> Iterator[Masked]:
+def _masked(op: SoftmaxOp | AttendOp | ArgMaxOp | ReduceMaxOp | TopKOp) -> Iterator[Masked]:
     """What masks the operand of a softmax or a search: the sums and choices that it results from, the innermost first.
 
     Only searches may read numbers that are masked for a search.
     """
-    length = shape_of(op.x)[op.axis.value.data] if isinstance(op, SoftmaxOp) else 0
+    axis = op.axis.value.data - len(shape_of(op.x)) if isinstance(op, SoftmaxOp) else None
+    axis = -1 if isinstance(op, AttendOp) else axis
+    length = 0 if axis is None else shape_of(op.x)[axis]
     if not is_float(op.x) or not (length or all(_searches(u.operation) for u in op.x.uses)):
         return
     outer: list[Masked] = []
-    value, axis = op.x, op.axis.value.data - len(shape_of(op.x)) if isinstance(op, SoftmaxOp) else None
+    value = op.x
     while True:
         while isinstance(value.owner, MovementOp) and len(data_operands(value.owner)) == 1 and value.has_one_use():
             value, axis = data_operands(value.owner)[0], None
         if (masked := _by_sum(value, length) or _by_choice(value, length)) is None:
             break
-        outer.append(replace(masked, axis=axis))
+        outer.append(replace(masked, axis=axis, behind=isinstance(op, AttendOp)))
         value = masked.scores
     yield from reversed(outer)
 

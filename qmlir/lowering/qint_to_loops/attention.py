@@ -1,0 +1,77 @@
+"""Kernels of attention: exponentials of a row, and quotients by the sum of a row."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import i32, i64
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernels.task import Broadcast
+from qmlir.codegen.lowering import Kernel, MainLowering, Rules
+from qmlir.codegen.value import Value
+from qmlir.dialects.qint.attention import ExponentialsOp, RowQuotient, RowQuotientOp
+from qmlir.ir.interfaces import shape_of
+from qmlir.lowering.qint_to_loops.normalization import QUOTIENTS, across, along_axis
+
+TERMS = 16
+"""Weights that are summed side by side, in i32."""
+
+
+@dataclass(frozen=True)
+class RowQuotients(Kernel):
+    """y[b, m, n] from acc[b, m, n] and the sum of w[b', m, :]. Buffers: acc, w, y.
+
+    shape     [batch, rows, columns]
+    length    the weights of a row
+    batches   the batch b' of w for each batch
+    formula   the integer arithmetic
+    """
+
+    shape: tuple[int, int, int]
+    length: int
+    batches: Broadcast
+    formula: RowQuotient
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        acc, w, y = buffers
+        rows, columns = self.shape[1:]
+        with code.loop(begin, end, name="row") as row:
+            batch, m = row // rows, row % rows
+            shared = self.formula.shared(self._total(code, w, self.batches.apply(code, batch), m))
+
+            def finish(n: Value, lanes: int | None) -> None:
+                found = [each.spread(lanes) for each in shared]
+                y.store(self.formula.element(acc.load(batch, m, n, lanes=lanes), found), batch, m, n)
+
+            code.spans(0, columns, finish, (QUOTIENTS,))
+
+    def _total(self, code: Code, w: Buffer, batch: Value, m: Value) -> Value:
+        """The sum of a row's weights, in i64."""
+        whole = self.length // TERMS if code.vectors else 0
+        total = code.zeros(i64, None)
+        if whole:
+
+            def add(step: Value, sums: list[Value]) -> Sequence[Value]:
+                return [sums[0] + w.load(batch, m, step * TERMS, lanes=TERMS).to(i32)]
+
+            (found,) = code.fold(0, whole, [code.zeros(i32, TERMS)], add)
+            total = across(found.to(i64))
+        (total,) = code.fold(
+            whole * TERMS, self.length, [total], lambda k, sums: [sums[0] + w.load(batch, m, k).to(i64)]
+        )
+        return total
+
+
+def _row_quotient(state: MainLowering, op: RowQuotientOp) -> None:
+    *batches, rows, columns = shape_of(op.acc)
+    shape, weights = (prod(batches), rows, columns), shape_of(op.w)
+    kernel = RowQuotients(shape, weights[-1], Broadcast.of(weights[:-2], batches), op.formula())
+    read = (op.acc, shape), (op.w, (prod(weights[:-2]), *weights[-2:]))
+    state.compute(kernel, op.y, shape, *read, items=shape[0] * rows)
+
+
+RULES: Rules = {
+    ExponentialsOp: along_axis,
+    RowQuotientOp: _row_quotient,
+}

@@ -1,0 +1,230 @@
+"""`fuse-attention`: divides a softmax behind the matrix product that it weights.
+
+The probabilities of a softmax over n scores are about 1/n. Stored in steps of 1/256, those of a long row are a step or
+two, or 0. The sums of products need no probabilities: the exponentials of a row lie in [0, 1] whatever its length, and
+the product of each row is divided by the row's sum once (`nn.attend`). A softmax that something else than the product
+reads stays as it is, and so does one whose product the policy quantizes in another way.
+
+Two tensors around the products get 16 bits where the rest of the network has 8, if the policy says nothing of them:
+
+* the scores, from the sums of products that they are to the exponentials. They are requantized from sums of 32 bits,
+  which costs nothing, and a step of 8 bits is a large part of an exponential where masked and large scores are far
+  apart;
+* the results, if rounding them to 8 bits would leave an SQNR below `LEAST` dB. Under a causal mask the first rows are
+  one value, the last the mean of all, and a scale that holds the first is coarse for the last. The layer that reads
+  them then multiplies its weights by data of 16 bits, and keeps its own result in 16 bits if the network returns it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import AddOp, AttendOp, ConstantOp, DivOp, MatMulOp, MulOp, SoftmaxOp, WhereOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
+from qmlir.dialects.nn.movement import BroadcastOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
+from qmlir.dialects.nn.quantizable import data_operands
+from qmlir.dialects.target import Target
+from qmlir.ir.facts import POLICY
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.names import names_of
+from qmlir.ir.rewriting import take_over
+from qmlir.ir.signature import defined_functions
+from qmlir.numerics.schemas import weight_bits
+from qmlir.policies.legality import target_of
+from qmlir.policies.runtimes import runtime_of
+from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
+from qmlir.transforms.quantize.prepare.widen_residuals import noise_of, uses_of, widen
+from qmlir.transforms.quantize.reasons import names_format
+
+LEAST = 42.0
+"""The SQNR in dB that rounding the results to 8 bits must leave, for them to stay in 8 bits."""
+
+
+@dataclass(frozen=True)
+class FuseAttentionPass(ModulePass):
+    """Makes one operation of a softmax and the matrix product that reads it, and nothing else does.
+
+    ```mlir
+    %p = nn.softmax %x {axis = 1 : i64} : tensor<8x8xf32> -> tensor<8x8xf32>
+    %y = nn.matmul %p, %v : tensor<8x8xf32>, tensor<8x4xf32> -> tensor<8x4xf32>
+    // becomes
+    %y = nn.attend %x, %v : tensor<8x8xf32>, tensor<8x4xf32> -> tensor<8x4xf32>
+    ```
+    """
+
+    name = "fuse-attention"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = target_of(ctx)
+        if not target.attends or runtime_of(op) != "default":
+            return
+        for function in defined_functions(op):
+            fuse_attention(function.body.block, config_of(op).op_config(), target)
+
+
+def fuse_attention(block: Block, default: OpConfig, target: Target) -> None:
+    """Fuses the softmaxes of a float network with observers, in place.
+
+    Args:
+        block: The operations.
+        default: The options in effect; an operation's own policy overrides them.
+        target: The target that the network is compiled for.
+    """
+    for softmax in [o for o in block.ops if isinstance(o, SoftmaxOp)]:
+        if (path := _path(softmax)) is None or not _alike(softmax, path[-1], default):
+            continue
+        attend = _fuse(softmax, path)
+        op_config = op_config_of(attend, default)
+        if weight_bits(op_config.integers) == 8:
+            observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+            _widen_scores(attend.x, observers, default, target)
+            _widen_result(attend, observers, default, target)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The operations that are fused
+
+
+def _path(softmax: SoftmaxOp) -> list[Operation] | None:
+    """What reads a softmax: operations that move whole rows, and a matrix product last; None for other readers."""
+    if not is_float(softmax.x):
+        return None
+    path, value, axis = list[Operation](), softmax.y, softmax.axis.value.data
+    while True:
+        observers = [u.operation for u in value.uses if isinstance(u.operation, ObserveOp)]
+        readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+        if len(readers) != 1 or any(POLICY.on(o) for o in observers):
+            return None
+        (reader,) = readers
+        path.append(reader)
+        if isinstance(reader, MatMulOp):
+            along = reader.lhs is value and axis == len(shape_of(value)) - 1
+            return path if along and reader.bounds() == (None, None) else None
+        if (moved := _moved_to(reader, axis)) is None:
+            return None
+        value, axis = reader.results[0], moved
+
+
+def _moved_to(op: Operation, axis: int) -> int | None:
+    """The axis along which the rows of an operand lie in the result; None if they are not moved as wholes."""
+    match op:
+        case TransposeOp():
+            return list(op.permutation.get_values()).index(axis)
+        case BroadcastOp() | SliceOp():
+            behind = axis - len(shape_of(op.x))
+            return len(shape_of(op.y)) + behind if shape_of(op.x)[behind:] == shape_of(op.y)[behind:] else None
+        case ReshapeOp():
+            before, (*outer, size) = shape_of(op.y), shape_of(op.x)[: axis + 1]
+            places = (i for i, n in enumerate(before) if n == size and prod(before[:i]) == prod(outer))
+            return next(places, None)
+        case _:
+            return None
+
+
+def _alike(softmax: SoftmaxOp, product: Operation, default: OpConfig) -> bool:
+    """Whether the policy lets both be computed as one operation, and in integers."""
+    one, other = (op_config_of(o, default) for o in (softmax, product))
+    free = not any(c.keep_float or c.glow_exact or c.half or c.attention == "stored" for c in (one, other))
+    return free and one == other
+
+
+def _fuse(softmax: SoftmaxOp, path: list[Operation]) -> AttendOp:
+    """Replaces a softmax and its product by one operation on moved scores."""
+    *movements, product = path
+    assert isinstance(product, MatMulOp)
+    scores, new = softmax.x, list[Operation]()
+    for op in movements:
+        moved = op.clone({op.operands[0]: scores})
+        new.append(moved)
+        scores = moved.results[0]
+    attend = AttendOp.make([scores, product.rhs])
+    if (policy := POLICY.of(product)) is not None:
+        POLICY.set(attend, policy)
+    attend.location = product.location
+    Rewriter.insert_op([*new, attend], InsertPoint.before(product))
+    names = [names_of(o) for o in (softmax, product)]
+    product.y.replace_all_uses_with(attend.y)
+    take_over(attend.y, names)
+    for op in reversed((softmax, *path)):
+        for observer in [u.operation for u in op.results[0].uses]:
+            Rewriter.erase_op(observer)
+        Rewriter.erase_op(op)
+    return attend
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The tensors that get 16 bits
+
+
+def _widen_scores(scores: SSAValue, observers: Mapping[SSAValue, ObserveOp], default: OpConfig, target: Target) -> None:
+    """Gives scores 16 bits, from the sums of products that they are on."""
+    steps: list[Operation] = []
+    value = scores
+    while isinstance(op := value.owner, Operation) and not isinstance(op, ContractionOp):
+        if len(uses_of(value)) != 1 or (source := _scores_of(op)) is None:
+            return
+        steps.append(op)
+        value = source
+    if not isinstance(op, ContractionOp) or value not in observers or len(uses_of(value)) != 1:
+        return
+    why = "in 16 bits for the exponentials of attention"
+    if widen(observers[value], op_config_of(op, default), op, target, why):
+        for step in reversed(steps):
+            if not isinstance(step, MovementOp) or isinstance(step, WhereOp):
+                widen(step, op_config_of(step, default), step, target, why)
+
+
+def _scores_of(op: Operation) -> SSAValue | None:
+    """The scores that an operation moves, scales or masks."""
+    if isinstance(op, WhereOp):
+        others = [v for v in (op.lhs, op.rhs) if not isinstance(v.owner, ConstantOp)]
+        return others[0] if len(others) == 1 else None
+    if isinstance(op, MovementOp):
+        return data_operands(op)[0] if len(data_operands(op)) == 1 else None
+    if isinstance(op, DivOp):
+        return op.lhs if isinstance(op.rhs.owner, ConstantOp) else None
+    if isinstance(op, AddOp | MulOp):
+        computed = [v for v in (op.lhs, op.rhs) if _is_computed(v)]
+        return computed[0] if len(computed) == 1 else None
+    return None
+
+
+def _is_computed(value: SSAValue) -> bool:
+    """Whether a value is scores: it comes from sums of products by steps that move, scale or mask it."""
+    while isinstance(op := value.owner, Operation) and not isinstance(op, ContractionOp):
+        if isinstance(op, ConstantOp) or (source := _scores_of(op)) is None:
+            return False
+        value = source
+    return isinstance(op, ContractionOp)
+
+
+def _widen_result(attend: AttendOp, observers: Mapping[SSAValue, ObserveOp], default: OpConfig, target: Target) -> None:
+    """Gives the result 16 bits, and the layer that reads it data of 16 bits, where 8 are too coarse."""
+    observer = observers.get(attend.y)
+    noise = noise_of(attend.y, observer, default, bulk=False)
+    if observer is None or noise is None or noise < 10 ** (-LEAST / 10):
+        return
+    readers = [u.operation for u in uses_of(attend.y)]
+    layers = [o for o in readers if isinstance(o, WeightedOp)]
+    if any(names_format(o) for o in layers):
+        return
+    why = "in 16 bits, as rows of attention differ in size"
+    if not widen(observer, op_config_of(attend, default), attend, target, why):
+        return
+    for layer in layers:
+        op_config = op_config_of(layer, default)
+        add_settings(layer, {"weight_precision": op_config.stored_weights})
+        result = observers.get(layer.y)
+        widened = widen(layer, op_config, layer, target, why)
+        returned = all(isinstance(u.operation, ReturnOp) for u in uses_of(layer.y))
+        if widened and not returned and result is not None and not names_format(result):
+            add_settings(result, {"precision": op_config.precision, "schema": op_config.schema})
