@@ -1,0 +1,95 @@
+"""Cones: the operations through which one tensor, and no other, determines another tensor."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.queries import constant_of
+from qmlir.ir.interfaces import Array
+from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
+
+LONGEST = 64
+"""The most operations of a cone."""
+
+Places = Mapping[Operation, float]
+"""The place of each operation in its block."""
+
+
+@dataclass(frozen=True)
+class Cone:
+    """The operations between two tensors; only they read their results, except for that of the last.
+
+    base        the first tensor
+    operations  the operations, each before its readers
+    """
+
+    base: SSAValue
+    operations: Sequence[Operation]
+
+    @property
+    def end(self) -> SSAValue:
+        """The last tensor."""
+        return self.operations[-1].results[0]
+
+    @property
+    def computing(self) -> list[Operation]:
+        """The operations that do not only move or convert elements."""
+        return [op for op in self.operations if not isinstance(op, MOVED)]
+
+    def constants(self) -> list[float]:
+        """The different numbers among the constants of one element that the operations read."""
+        found = (constant_of(v) for op in self.operations for v in op.operands)
+        arrays: list[Array] = [c.value.array for c in found if c is not None]
+        numbers = {float(a.reshape(-1)[0]) for a in arrays if a.size == 1 and a.dtype.kind == "f"}
+        return sorted(n for n in numbers if np.isfinite(n))
+
+
+@dataclass(frozen=True)
+class Named:
+    """Operations that may take the place of a cone.
+
+    cost   how many of them compute
+    write  makes them; none exists before, since even an operation in no block counts as a reader of its operands
+    """
+
+    cost: int
+    write: Callable[[], list[Operation]]
+
+
+def cones(end: Operation, places: Places) -> Iterator[Cone]:
+    """The cones that end with an operation, the smallest first.
+
+    Operations are taken in reverse order. Whenever only one tensor is left that those taken read, all ways from the
+    network's inputs to the last operation lead through it.
+    """
+    waiting: dict[SSAValue, None] = {end.results[0]: None}
+    taken: list[Operation] = []
+    while len(taken) < LONGEST:
+        last = max(waiting, key=lambda value: _place(value, places))
+        op = last.owner
+        if not isinstance(op, Operation) or op not in places or not is_readable(op):
+            return
+        del waiting[last]
+        taken.append(op)
+        waiting |= {v: None for v in op.operands if constant_of(v) is None}
+        if not waiting:
+            return
+        if len(waiting) == 1:
+            (base,) = waiting
+            cone = Cone(base, taken[::-1])
+            if is_float(base) and is_closed(cone):
+                yield cone
+
+
+def is_closed(cone: Cone) -> bool:
+    """Whether nothing else reads what a cone's operations compute before its end."""
+    own = set(cone.operations)
+    inner = (r for op in cone.operations[:-1] for r in op.results)
+    return all(use.operation in own for r in inner for use in r.uses)
+
+
+def _place(value: SSAValue, places: Places) -> float:
+    return places.get(value.owner, -1) if isinstance(value.owner, Operation) else -1
