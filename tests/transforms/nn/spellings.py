@@ -79,7 +79,9 @@ class Speller:
         return self.one_of(
             lambda: self.mul(x, self.number(factor)),
             lambda: self.op("Div", x, self.number(1 / factor)),
-            lambda: self.mul(x, self.number(math.copysign(abs(factor) ** 0.5, factor)), self.number(abs(factor) ** 0.5)),
+            lambda: self.mul(
+                x, self.number(math.copysign(abs(factor) ** 0.5, factor)), self.number(abs(factor) ** 0.5)
+            ),
         )
 
     def plus(self, x: Node, value: float) -> Node:
@@ -89,7 +91,9 @@ class Speller:
         return self.one_of(lambda: self.op("Mul", x, x), lambda: self.op("Pow", x, self.number(2.0)))
 
     def cube(self, x: Node) -> Node:
-        return self.one_of(lambda: self.mul(x, x, x), lambda: self.op("Pow", x, self.number(3.0)), lambda: self.mul(x, self.square(x)))
+        return self.one_of(
+            lambda: self.mul(x, x, x), lambda: self.op("Pow", x, self.number(3.0)), lambda: self.mul(x, self.square(x))
+        )
 
     def div(self, a: Node, b: Node) -> Node:
         return self.one_of(lambda: self.op("Div", a, b), lambda: self.mul(a, self.inverse(b)))
@@ -114,7 +118,11 @@ class Speller:
     # -- functions of one element ------------------------------------------------------------------------------
 
     def exp(self, x: Node) -> Node:
-        return self.one_of(lambda: self.op("Exp", x), lambda: self.op("Exp", x), lambda: self.square(self.op("Exp", self.scaled(x, 0.5))))
+        return self.one_of(
+            lambda: self.op("Exp", x),
+            lambda: self.op("Exp", x),
+            lambda: self.square(self.op("Exp", self.scaled(x, 0.5))),
+        )
 
     def sigmoid(self, x: Node) -> Node:
         return self.one_of(
@@ -145,7 +153,9 @@ class Speller:
             lambda: self.op("Softplus", x),
             lambda: self.op("Log", self.plus(self.op("Exp", x), 1.0)),
             lambda: self.op("Neg", self.op("Log", self.sigmoid(self.op("Neg", x)))),
-            lambda: self.add(self.op("Relu", x), self.op("Log", self.plus(self.op("Exp", self.op("Neg", self.op("Abs", x))), 1.0))),
+            lambda: self.add(
+                self.op("Relu", x), self.op("Log", self.plus(self.op("Exp", self.op("Neg", self.op("Abs", x))), 1.0))
+            ),
         )
 
     # -- reductions --------------------------------------------------------------------------------------------

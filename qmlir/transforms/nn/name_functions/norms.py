@@ -17,7 +17,7 @@ from qmlir.transforms.nn.name_functions.cones import Cone, Named
 from qmlir.transforms.nn.name_functions.functions import CLOSE
 from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Probed, probe
 
-SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (2, 0.5), (-10, 3), (0, 40), (30, 1), (0, 1e3))
+SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (2, 0.5), (-3, 3), (0, 40), (4, 1), (0, 1e3))
 """Means and deviations of the probes. The first two tell the least and the greatest part of a sum of squares apart."""
 
 OUTSIDE = 1e-5
@@ -75,7 +75,7 @@ def _is_near(values: Array, wanted: Array, size: Array | float) -> bool:
     finite = np.isfinite(values)
     if finite.mean() < 0.5:
         return False
-    near = np.abs(values - wanted) <= CLOSE * np.maximum(np.abs(wanted), 1e-2 * size)
+    near = np.abs(values - wanted) <= CLOSE * np.maximum(np.abs(wanted), 0.1 * size)
     return bool((near | ~finite).all())
 
 
@@ -103,9 +103,11 @@ def _normalization(writing: "_Writing") -> Named | None:
             gain = probed.varying(gain)
             if not (epsilon >= 0 and np.isfinite(gain).all()):
                 continue
-            size = np.abs(gain).max()
+            # Numbers such as 1/3 are rounded in a model, which counts the more the larger the mean is beside deviations.
+            size = np.abs(gain).max() * (1 + 0.02 * probed.mean(probed.x**2) / square)
             if _is_near(y, gain * d / np.sqrt(square + epsilon) + offset, size):
-                fit = _Fit(kind, epsilon, gain, np.where(np.abs(offset) < 1e-9 * size, 0, offset))
+                epsilon = next((c for c in writing.cone.constants() if abs(c - epsilon) <= 0.01 * c), epsilon)
+                fit = _Fit(kind, epsilon, gain, np.where(np.abs(offset) < 1e-6 * np.abs(gain).max(), 0, offset))
                 return Named(
                     1 + (np.abs(gain - 1).max() > CLOSE) + np.any(fit.offset), partial(writing.normalization, fit)
                 )
@@ -118,7 +120,7 @@ def _epsilon_of_variance(ratio: Array, square: Array) -> tuple[float, Array]:
         slope = (ratio[:1] ** 2 - ratio[1:] ** 2) / (square[:1] - square[1:2])
         gain = np.sign(ratio[:1]) / np.sqrt(slope)
         epsilon = float(np.median(ratio[1:] ** 2 / slope - square[1:2]))
-    return (0.0 if abs(epsilon) < 1e-16 else epsilon), gain
+    return (0.0 if abs(epsilon) < 1e-14 else epsilon), gain
 
 
 def _epsilon_of_deviation(ratio: Array, square: Array) -> tuple[float, Array]:

@@ -82,11 +82,9 @@ class Probed:
         return array.mean(axis=tuple(a + 1 for a in self.reduced), keepdims=True)
 
     def varying(self, array: Array) -> Array:
-        """One of the elements along each axis along which no constant varies, since all have to be the same there."""
-        for axis in range(len(self.axes.sizes)):
-            if axis not in self.axes.whole and array.shape[axis + 1] > 1:
-                array = array.take([0], axis + 1)
-        return array
+        """The median along each axis along which no constant varies, since all elements have to be the same there."""
+        axes = tuple(a + 1 for a in range(len(self.axes.sizes)) if a not in self.axes.whole)
+        return np.median(array, axis=axes, keepdims=True)
 
     @property
     def count(self) -> int:
@@ -153,7 +151,8 @@ class _Reader:
         self.points[base] = Points(axes.layout, x)
         with np.errstate(all="ignore"):
             for op in cone:
-                self.points[op.results[0]] = self._computed(op)
+                computed = self._computed(op)
+                self.points[op.results[0]] = Points(computed.layout, _in_range(computed.array))
         return Probed(axes, x, self.points[end], tuple(sorted(self.reduced)))
 
     def _computed(self, op: Operation) -> Points:
@@ -242,6 +241,15 @@ class _Reader:
             case _:
                 factor = count if isinstance(op, nn.ReduceSumOp) else 1
                 return Points(layout, factor * x.array.mean(axis=along, keepdims=True))
+
+
+def _in_range(array: Array) -> Array:
+    """Numbers with the range, not the digits, of f32: where a model's own form overflows, its values say nothing."""
+    if array.dtype.kind != "f":
+        return array
+    size = np.abs(array)
+    beyond = np.where(size > np.finfo(np.float32).max, np.copysign(np.inf, array), array)
+    return np.where(size < np.finfo(np.float32).smallest_subnormal, 0.0, beyond)
 
 
 def _squeezed(value: SSAValue, rank: int) -> Array:
