@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.queries import constant_of
 from qmlir.ir.interfaces import Array
@@ -39,10 +40,14 @@ class Cone:
         """The operations that do not only move or convert elements."""
         return [op for op in self.operations if not isinstance(op, MOVED)]
 
-    def constants(self) -> list[float]:
-        """The different numbers among the constants of one element that the operations read."""
+    def constants(self) -> list[ConstantOp]:
+        """The constants that the operations read."""
         found = (constant_of(v) for op in self.operations for v in op.operands)
-        arrays: list[Array] = [c.value.array for c in found if c is not None]
+        return [*dict.fromkeys(c for c in found if c is not None)]
+
+    def numbers(self) -> list[float]:
+        """The different numbers among the constants of one element."""
+        arrays: list[Array] = [c.value.array for c in self.constants()]
         numbers = {float(a.reshape(-1)[0]) for a in arrays if a.size == 1 and a.dtype.kind == "f"}
         return sorted(n for n in numbers if np.isfinite(n))
 
@@ -52,10 +57,12 @@ class Named:
     """Operations that may take the place of a cone.
 
     cost   how many of them compute
+    plain  whether the named operation is the last of them that computes
     write  makes them; none exists before, since even an operation in no block counts as a reader of its operands
     """
 
     cost: int
+    plain: bool
     write: Callable[[], list[Operation]]
 
 

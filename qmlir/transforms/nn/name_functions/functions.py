@@ -43,7 +43,7 @@ class Curve:
     def is_near(self, other: Array) -> bool:
         """Whether other values are the same, as far as these are finite: a model's own form may overflow."""
         finite = np.isfinite(self.y)
-        if finite.mean() < 0.5 or not np.isfinite(other[finite]).all():
+        if finite.mean() < 0.4 or not np.isfinite(other[finite]).all():
             return False
         x, y, other = self.x[finite], self.y[finite], other[finite]
         size = np.maximum(np.maximum(np.abs(y), 1e-2 * np.abs(x)), np.minimum(np.abs(x), 1))
@@ -80,7 +80,7 @@ class Name:
             factor = self._factor(curve, values)
             if factor is not None and curve.is_near(factor * values):
                 cost = min(self.least - 1, 1) + (factor != 1)
-                return Named(cost, partial(self._write, cone, properties, factor))
+                return Named(cost, factor == 1, partial(self._write, cone, properties, factor))
         return None
 
     def _write(self, cone: Cone, properties: "Properties", factor: float) -> list[Operation]:
@@ -193,7 +193,7 @@ def name_function(cone: Cone, names: Sequence[Name]) -> Named | None:
     possible = [n for n in names if n.least <= count and not _is(cone, n)]
     if not possible or shape_of(cone.base) != shape_of(cone.end):
         return None
-    constants = cone.constants()
+    constants = cone.numbers()
     around = [s * c * f for c in constants for s in (1, -1) for f in (1, 0.999, 1.001)]
     x = np.concatenate([_GRID, around])
     try:

@@ -50,36 +50,49 @@ class NameInfinityTest(RewritePattern):
 
 def name_all(module: ModuleOp, naming: Naming) -> bool:
     """Names what the cones of a module compute; returns whether there was anything to name."""
-    changed = False
-    for block in {op.parent: None for op in module.walk() if is_readable(op)}:
-        changed |= block is not None and _name_in(block, naming)
-    return changed
+    blocks = {op.parent: None for op in module.walk() if is_readable(op)}
+    return any([_Block(block, naming).name() for block in blocks if block is not None])
 
 
-def _name_in(block: Block, naming: Naming) -> bool:
-    places: dict[Operation, float] = {op: i for i, op in enumerate(block.ops)}
-    changed = False
-    for op in list(places):
-        if op.parent is not block or not is_readable(op) or isinstance(op, MOVED) or not is_float(op.results[0]):
-            continue
-        if (best := _best(op, places, naming)) is not None:
-            cone, new = best[0], best[1].write()
-            computing = [o for o in new if not isinstance(o, (*MOVED, nn.ConstantOp))]
-            doing = computing[0] if len(computing) == 1 else None
-            place = places[op]
-            replace(PatternRewriter(op), op, new, absorbing=cone.operations[:-1], doing=doing)
-            places |= {o: place + i / len(new) / 2 for i, o in enumerate(new)}
-            changed = True
-    return changed
+class _Block:
+    """Names what the cones of a block compute."""
 
+    def __init__(self, block: Block, naming: Naming):
+        self.naming = naming
+        self.places: dict[Operation, float] = {op: i for i, op in enumerate(block.ops)}
 
-def _best(end: Operation, places: dict[Operation, float], naming: Naming) -> tuple[Cone, Named] | None:
-    """The cone of an operation whose name saves the most operations, the smallest of these, with the name."""
-    best, most = None, 0
-    for cone in cones(end, places):
-        if (named := naming(cone)) is not None and (saved := len(cone.computing) - named.cost) > most:
-            best, most = (cone, named), saved
-    return best
+    def name(self) -> bool:
+        """Names operations in their order; products and sums behind a name stay those of the model where they can."""
+        changed, later = False, list[Operation]()
+        for op in list(self.places):
+            if op.parent is None or not is_readable(op) or isinstance(op, MOVED) or not is_float(op.results[0]):
+                continue
+            found = self._found(op)
+            if plain := [(cone, named) for cone, named in found if named.plain]:
+                self._replace(op, *plain[0])
+                changed = True
+            elif found:
+                later.append(op)
+        for op in later:
+            if op.parent is not None and (found := self._found(op)):
+                self._replace(op, *found[0])
+                changed = True
+        return changed
+
+    def _found(self, end: Operation) -> list[tuple[Cone, Named]]:
+        """The names of an operation's cones, first that which saves the most operations, of these the smallest."""
+        found = [(cone, named) for cone in cones(end, self.places) if (named := self.naming(cone)) is not None]
+        saved = [(len(cone.computing) - named.cost, cone, named) for cone, named in found]
+        return [(cone, named) for count, cone, named in sorted(saved, key=lambda s: -s[0]) if count > 0]
+
+    def _replace(self, op: Operation, cone: Cone, named: Named) -> None:
+        new = named.write()
+        computing = [o for o in new if not isinstance(o, (*MOVED, nn.ConstantOp))]
+        doing = computing[0] if len(computing) == 1 else None
+        place = self.places.pop(op)
+        absorbed = [*cone.constants(), *cone.operations[:-1]]
+        replace(PatternRewriter(op), op, new, absorbing=absorbed, doing=doing)
+        self.places |= {o: place + i / len(new) / 2 for i, o in enumerate(new)}
 
 
 class NameFunctionsPass(PatternPass):

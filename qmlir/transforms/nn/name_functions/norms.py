@@ -17,7 +17,7 @@ from qmlir.transforms.nn.name_functions.cones import Cone, Named
 from qmlir.transforms.nn.name_functions.functions import CLOSE
 from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Probed, probe
 
-SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (2, 0.5), (-3, 3), (0, 40), (4, 1), (0, 1e3))
+SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (1, 1), (-3, 3), (0, 40), (2, 2), (0, 1e3))
 """Means and deviations of the probes. The first two tell the least and the greatest part of a sum of squares apart."""
 
 OUTSIDE = 1e-5
@@ -29,7 +29,9 @@ LEAST_EPSILON = 1e-24
 
 def name_norm(cone: Cone) -> Named | None:
     """The operations that compute a cone's end from its base as a normalization or a softmax, if they do."""
-    if not any(isinstance(op, (*REDUCED, *EXPONENTIALS)) for op in cone.operations) or len(cone.computing) < 2:
+    kinds = [type(op) for op in cone.operations]
+    known = any(kind in EXPONENTIALS for kind in kinds)
+    if nn.ExpOp not in kinds and nn.LogOp not in kinds if known else not any(kind in REDUCED for kind in kinds):
         return None
     try:
         probed = probe(cone.base, cone.end, cone.operations, SETTINGS)
@@ -66,7 +68,7 @@ def _softmax(writing: "_Writing") -> Named | None:
         wanted = shifted - np.log(total) if kind is nn.LogSoftmaxOp else np.exp(shifted) / total
         if _is_near(y, wanted, 1.0):
             factor = 1.0 if abs(factor - 1) <= CLOSE else factor
-            return Named(1 + (factor != 1), partial(writing.softmax, kind, factor))
+            return Named(1 + (factor != 1), True, partial(writing.softmax, kind, factor))
     return None
 
 
@@ -83,10 +85,26 @@ def _is_near(values: Array, wanted: Array, size: Array | float) -> bool:
 class _Fit:
     """y = gain · d / √(square + epsilon) + offset, where `square` is the mean of d²."""
 
-    kind: type[nn.LayerNormOp | nn.RMSNormOp]
+    kind: type[nn.LayerNormOp | nn.RMSNormOp | nn.LpNormalizationOp]
     epsilon: float
     gain: Array
     offset: Array
+
+    @property
+    def has_gain(self) -> bool:
+        """Whether the gain is not 1."""
+        return bool(np.abs(self.gain - 1).max() > CLOSE)
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether the offset is not 0."""
+        return bool(np.any(self.offset))
+
+    def named(self, count: int) -> "_Fit":
+        """The same as a multiple of x / √Σ d² over `count` elements, if it is one but no RMS normalization itself."""
+        if self.kind is not nn.RMSNormOp or self.epsilon or self.gain.size > 1 or not self.has_gain:
+            return self
+        return _Fit(nn.LpNormalizationOp, 0.0, self.gain * sqrt(count), self.offset)
 
 
 def _normalization(writing: "_Writing") -> Named | None:
@@ -106,10 +124,13 @@ def _normalization(writing: "_Writing") -> Named | None:
             # Numbers such as 1/3 are rounded in a model, which counts the more the larger the mean is beside deviations.
             size = np.abs(gain).max() * (1 + 0.02 * probed.mean(probed.x**2) / square)
             if _is_near(y, gain * d / np.sqrt(square + epsilon) + offset, size):
-                epsilon = next((c for c in writing.cone.constants() if abs(c - epsilon) <= 0.01 * c), epsilon)
-                fit = _Fit(kind, epsilon, gain, np.where(np.abs(offset) < 1e-6 * np.abs(gain).max(), 0, offset))
+                epsilon = next((c for c in writing.cone.numbers() if abs(c - epsilon) <= 0.01 * c), epsilon)
+                offset = np.where(np.abs(offset) < 1e-6 * np.abs(gain).max(), 0, offset)
+                fit = _Fit(kind, epsilon, gain, offset).named(probed.count)
                 return Named(
-                    1 + (np.abs(gain - 1).max() > CLOSE) + np.any(fit.offset), partial(writing.normalization, fit)
+                    1 + fit.has_gain + fit.has_offset,
+                    not (fit.has_gain or fit.has_offset),
+                    partial(writing.normalization, fit),
                 )
     return None
 
@@ -172,19 +193,15 @@ class _Writing:
 
     def normalization(self, fit: _Fit) -> list[Operation]:
         """A normalization, and perhaps a gain and an offset."""
-        gain = fit.gain
-        norm = gain.flat[0] * sqrt(self.probed.count) if gain.size == 1 and fit.epsilon == 0 else 0
-        unit = gain.size == 1 and abs(gain.flat[0] - 1) <= CLOSE
-        if fit.kind is nn.RMSNormOp and norm and not unit:
-            normed = self._along_one(nn.LpNormalizationOp, self.cone.base, {"p": IntegerAttr(2, i64)})
-            gain = np.array(norm)
+        if fit.kind is nn.LpNormalizationOp:
+            normed = self._along_one(fit.kind, self.cone.base, {"p": IntegerAttr(2, i64)})
         else:
             epsilon = FloatAttr(fit.epsilon or LEAST_EPSILON, f32)
             normed = self._along_last(fit.kind, self.cone.base, {"epsilon": epsilon})
         value = self._end(normed)
-        if np.abs(gain - 1).max() > CLOSE:
-            value = self._times(nn.MulOp, value, self._constant(gain))
-        if np.any(fit.offset):
+        if fit.has_gain:
+            value = self._times(nn.MulOp, value, self._constant(fit.gain))
+        if fit.has_offset:
             value = self._times(nn.AddOp, value, self._constant(fit.offset))
         return self.operations
 

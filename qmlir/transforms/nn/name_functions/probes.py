@@ -32,6 +32,9 @@ FEW = 5
 MOST = 1 << 19
 """The most elements of all probes of a tensor together."""
 
+MOST_AXES = 9
+"""The most axes of a tensor."""
+
 REDUCED = (nn.ReduceMeanOp, nn.ReduceSumOp, nn.ReduceMaxOp, nn.ReduceMinOp, nn.GlobalAveragePoolOp)
 EXPONENTIALS = (nn.SoftmaxOp, nn.LogSoftmaxOp)
 MOVED = (nn.ReshapeOp, nn.TransposeOp, nn.BroadcastOp, nn.CastOp)
@@ -107,14 +110,22 @@ def probe(base: SSAValue, end: SSAValue, cone: Sequence[Operation], settings: Se
     axes = Axes.of(shape_of(base))
     while True:
         extents = [size if a in axes.whole else min(size, FEW) for a, size in enumerate(axes.sizes)]
-        if 2 * len(settings) * prod(extents) > MOST or 0 in extents:
+        if 2 * len(settings) * prod(extents) > MOST or 0 in extents or len(extents) > MOST_AXES:
             raise Unreadable
-        noise = np.random.default_rng(1).normal(size=(len(settings), *extents))
+        noise = _noise((len(settings), *extents))
         first = np.stack([mean + deviation * row for (mean, deviation), row in zip(settings, noise, strict=True)])
         try:
             return _Reader(axes).read(base, end, cone, np.concatenate([first, -first]))
         except FinerAxes as finer:
             axes = finer.axes
+
+
+def _noise(shape: tuple[int, ...]) -> Array:
+    """Numbers of mean 0 and deviation 1, of which neighbours along each axis differ, so that no variance is tiny."""
+    places = np.indices(shape).reshape(len(shape), -1)
+    steps = np.sqrt([2.0, 5, 3, 7, 11, 13, 17, 19, 23, 29][: len(shape)])
+    spread = (steps @ places % 1 - 0.5) * 3.4
+    return (spread + 0.2 * np.random.default_rng(1).normal(size=spread.size)).reshape(shape)
 
 
 def probe_pointwise(base: SSAValue, end: SSAValue, cone: Sequence[Operation], points: Array) -> Probed:
