@@ -1,4 +1,4 @@
-"""Layouts: which axes of one tensor the dimensions of another tensor are, through reshapes, transposes and reductions."""
+"""Layouts: which axes of one tensor the dimensions of another are, through reshapes, transposes and reductions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ class FinerAxes(Exception):
 
 
 class Dimensions:
-    """Follows the dimensions of tensors; repeated elements lie along axes of their own, with numbers from `REPEATED`."""
+    """Follows the dimensions of tensors; repeated elements lie along axes of their own, numbered from `REPEATED`."""
 
     REPEATED = 1 << 16
 

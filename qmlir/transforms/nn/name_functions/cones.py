@@ -10,13 +10,13 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.queries import constant_of
 from qmlir.ir.interfaces import Array
-from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
+from qmlir.transforms.nn.name_functions.probes import MOVED
 
 LONGEST = 64
 """The most operations of a cone."""
 
 Places = Mapping[Operation, float]
-"""The place of each operation in its block."""
+"""The place of each operation that probes can pass, in its block."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +70,24 @@ def cones(end: Operation, places: Places) -> Iterator[Cone]:
     """The cones that end with an operation, the smallest first.
 
     Operations are taken in reverse order. Whenever only one tensor is left that those taken read, all ways from the
-    network's inputs to the last operation lead through it.
+    network's inputs to the last operation lead through it. Of two tensors that probes cannot pass, both are needed.
     """
-    waiting: dict[SSAValue, None] = {end.results[0]: None}
+    waiting: dict[SSAValue, float] = {end.results[0]: places[end]}
+    others: set[SSAValue] = set()
     taken: list[Operation] = []
-    while len(taken) < LONGEST:
-        last = max(waiting, key=lambda value: _place(value, places))
+    while waiting and len(taken) < LONGEST and len(others) < 2:
+        last = max(waiting, key=waiting.__getitem__)
         op = last.owner
-        if not isinstance(op, Operation) or op not in places or not is_readable(op):
-            return
+        assert isinstance(op, Operation)
         del waiting[last]
         taken.append(op)
-        waiting |= {v: None for v in op.operands if constant_of(v) is None}
-        if not waiting:
-            return
-        if len(waiting) == 1:
-            (base,) = waiting
+        for value in op.operands:
+            if isinstance(owner := value.owner, Operation) and owner in places:
+                waiting[value] = places[owner]
+            elif constant_of(value) is None:
+                others.add(value)
+        if len(waiting) + len(others) == 1:
+            (base,) = (*waiting, *others)
             cone = Cone(base, taken[::-1])
             if is_float(base) and is_closed(cone):
                 yield cone
@@ -96,7 +98,3 @@ def is_closed(cone: Cone) -> bool:
     own = set(cone.operations)
     inner = (r for op in cone.operations[:-1] for r in op.results)
     return all(use.operation in own for r in inner for use in r.uses)
-
-
-def _place(value: SSAValue, places: Places) -> float:
-    return places.get(value.owner, -1) if isinstance(value.owner, Operation) else -1

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, TensorType, f32
+from xdsl.ir import Attribute, Block, Operation
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.nn.name_functions.axes import Unreadable
@@ -41,11 +40,14 @@ class Curve:
         return float(self.y[np.argmin(np.abs(self.x - x))])
 
     def is_near(self, other: Array) -> bool:
-        """Whether other values are the same, as far as these are finite: a model's own form may overflow."""
-        finite = np.isfinite(self.y)
+        """Whether other values, at the first points or at all, are the same, as far as these are finite.
+
+        A model's own form may overflow.
+        """
+        finite = np.isfinite(self.y[: other.size])
         if finite.mean() < 0.4 or not np.isfinite(other[finite]).all():
             return False
-        x, y, other = self.x[finite], self.y[finite], other[finite]
+        x, y, other = (v[: finite.size][finite] for v in (self.x, self.y, other))
         size = np.maximum(np.maximum(np.abs(y), 1e-2 * np.abs(x)), np.minimum(np.abs(x), 1))
         return bool((np.abs(y - other) <= CLOSE * size + 1e-30).all())
 
@@ -73,17 +75,16 @@ class Name:
     def found(self, curve: Curve, cone: Cone) -> Named | None:
         """The operation, and perhaps a product with a constant, that compute a curve; None if they do not."""
         for properties in self.parameters(curve):
-            op = self.kind.make([cone.base], properties)
-            with np.errstate(all="ignore"):
-                values = op.scalar(curve.x)
-            op.erase()
-            factor = self._factor(curve, values)
-            if factor is not None and curve.is_near(factor * values):
+            known = _on_grid(self.kind, tuple(sorted(properties.items())))
+            factor = self._factor(curve, known)
+            if factor is None or not curve.is_near(factor * known):
+                continue
+            if curve.is_near(factor * _values(self.kind, properties, curve.x)):
                 cost = min(self.least - 1, 1) + (factor != 1)
                 return Named(cost, factor == 1, partial(self._write, cone, properties, factor))
         return None
 
-    def _write(self, cone: Cone, properties: "Properties", factor: float) -> list[Operation]:
+    def _write(self, cone: Cone, properties: Properties, factor: float) -> list[Operation]:
         op = self.kind.make([cone.base], properties)
         if factor == 1:
             return [op]
@@ -94,11 +95,27 @@ class Name:
         """By what the function is multiplied; None if that does not count."""
         if not self.scaled:
             return 1.0
-        own = Curve(curve.x, values).at(16.0)
+        own = Curve(_GRID, values).at(16.0)
         factor = curve.at(16.0) / own if own else math.nan
         if not math.isfinite(factor) or factor == 0:
             return None
         return 1.0 if abs(factor - 1) <= CLOSE else factor
+
+
+def _real(value: float) -> Attribute:
+    return FloatAttr(value, f32)
+
+
+def _values(kind: type[FunctionOp], properties: Properties, x: Array) -> Array:
+    """What a function is at some points."""
+    op = kind.make([Block(arg_types=[TensorType(f32, [])]).args[0]], properties)
+    with np.errstate(all="ignore"):
+        return op.scalar(x)
+
+
+@lru_cache(256)
+def _on_grid(kind: type[FunctionOp], properties: tuple[tuple[str, Attribute], ...]) -> Array:
+    return _values(kind, dict(properties), _GRID)
 
 
 def _kinds_of_gelu(curve: Curve) -> Iterator[Properties]:
@@ -111,7 +128,7 @@ def _swish(curve: Curve) -> Iterator[Properties]:
     difference = curve.at(1.0) - curve.at(-1.0)
     share = curve.at(1.0) / difference if difference else 0
     if 0 < share < 1:
-        yield {"alpha": bound(_short(math.log(share / (1 - share)), curve))}
+        yield {"alpha": _real(_short(math.log(share / (1 - share)), curve))}
 
 
 def _short(value: float, curve: Curve) -> float:
@@ -139,18 +156,18 @@ NAMES = (
 
 
 def _elu(curve: Curve) -> Iterator[Properties]:
-    yield {"alpha": bound(-curve.at(-300.0))}
+    yield {"alpha": _real(-curve.at(-300.0))}
 
 
 def _selu(curve: Curve) -> Iterator[Properties]:
     gamma = curve.at(16.0) / 16
     if gamma:
-        yield {"alpha": bound(-curve.at(-300.0) / gamma), "gamma": bound(gamma)}
+        yield {"alpha": _real(-curve.at(-300.0) / gamma), "gamma": _real(gamma)}
 
 
 def _celu(curve: Curve) -> Iterator[Properties]:
     if alpha := -curve.at(-1e6):
-        yield {"alpha": bound(alpha)}
+        yield {"alpha": _real(alpha)}
 
 
 def _hard_sigmoid(curve: Curve) -> Iterator[Properties]:
@@ -159,16 +176,16 @@ def _hard_sigmoid(curve: Curve) -> Iterator[Properties]:
         low, high = inside[np.argmin(curve.x[inside])], inside[np.argmax(curve.x[inside])]
         alpha = float((curve.y[high] - curve.y[low]) / (curve.x[high] - curve.x[low]))
         beta = float(curve.y[low] - alpha * curve.x[low])
-        yield {"alpha": bound(_short(alpha, curve)), "beta": bound(0.0 if abs(beta) < 1e-12 else _short(beta, curve))}
+        yield {"alpha": _real(_short(alpha, curve)), "beta": _real(0.0 if abs(beta) < 1e-12 else _short(beta, curve))}
 
 
 def _threshold(curve: Curve) -> Iterator[Properties]:
-    yield from ({"alpha": bound(c)} for c in curve.constants)
+    yield from ({"alpha": _real(c)} for c in curve.constants)
 
 
 def _shrink(curve: Curve) -> Iterator[Properties]:
     for threshold in curve.constants:
-        yield from ({"bias": bound(b), "threshold": bound(threshold)} for b in curve.constants)
+        yield from ({"bias": _real(b), "threshold": _real(threshold)} for b in curve.constants)
 
 
 EXPORTED = (

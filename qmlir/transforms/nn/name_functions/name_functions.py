@@ -1,4 +1,4 @@
-"""The pass `name-functions`: finds the functions, normalizations and softmaxes that a model writes as several operators.
+"""The pass `name-functions`: finds functions, normalizations and softmaxes that a model writes as several operators.
 
 Enters and leaves: nn in float. Exporters of operator sets without Gelu write it as six operators or more, of which each
 would be rounded for itself in a quantized network. As one operation it has one lookup table, which is rounded once; a
@@ -17,12 +17,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.name_functions.cones import Cone, Named, cones
 from qmlir.transforms.nn.name_functions.functions import NAMES, Name, name_function
-from qmlir.transforms.nn.name_functions.logarithms import name_logarithm
 from qmlir.transforms.nn.name_functions.norms import name_norm
 from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
 
@@ -50,7 +50,7 @@ class NameInfinityTest(RewritePattern):
 
 def name_all(module: ModuleOp, naming: Naming) -> bool:
     """Names what the cones of a module compute; returns whether there was anything to name."""
-    blocks = {op.parent: None for op in module.walk() if is_readable(op)}
+    blocks = {op.parent: None for op in module.walk() if isinstance(op, PointwiseOp)}
     return any([_Block(block, naming).name() for block in blocks if block is not None])
 
 
@@ -59,13 +59,13 @@ class _Block:
 
     def __init__(self, block: Block, naming: Naming):
         self.naming = naming
-        self.places: dict[Operation, float] = {op: i for i, op in enumerate(block.ops)}
+        self.places: dict[Operation, float] = {op: i for i, op in enumerate(block.ops) if is_readable(op)}
 
     def name(self) -> bool:
         """Names operations in their order; products and sums behind a name stay those of the model where they can."""
         changed, later = False, list[Operation]()
         for op in list(self.places):
-            if op.parent is None or not is_readable(op) or isinstance(op, MOVED) or not is_float(op.results[0]):
+            if op.parent is None or isinstance(op, MOVED) or not is_float(op.results[0]):
                 continue
             found = self._found(op)
             if plain := [(cone, named) for cone, named in found if named.plain]:
@@ -92,11 +92,13 @@ class _Block:
         place = self.places.pop(op)
         absorbed = [*cone.constants(), *cone.operations[:-1]]
         replace(PatternRewriter(op), op, new, absorbing=absorbed, doing=doing)
-        self.places |= {o: place + i / len(new) / 2 for i, o in enumerate(new)}
+        self.places |= {o: place + i / len(new) / 2 for i, o in enumerate(new) if is_readable(o)}
 
 
 class NameFunctionsPass(PatternPass):
-    """Replaces operators that together are a GELU, a softmax, a normalization, … by it, and comparisons with ∞ by `nn.is_inf`.
+    """Replaces the operators that a model writes a GELU, a normalization, a softmax … as, by one operation.
+
+    Comparisons with ∞ become `nn.is_inf`.
 
     ```mlir
     %0 = nn.div %x, %root : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
@@ -118,8 +120,7 @@ class NameFunctionsPass(PatternPass):
         if follows_litert(runtime_of(module)):
             return False
         changed = super().run(module)
-        changed |= name_all(module, name)
-        return name_all(module, name_logarithm) or changed
+        return name_all(module, name) or changed
 
 
 def name(cone: Cone, names: Sequence[Name] = NAMES) -> Named | None:

@@ -1,6 +1,6 @@
 """Names of functions of all elements along axes: layer and RMS normalization, L2 norms, softmax and its logarithm."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod, sqrt
@@ -21,17 +21,21 @@ SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (1, 1), (-3, 3), (0, 40), (2, 2), (0, 
 """Means and deviations of the probes. The first two tell the least and the greatest part of a sum of squares apart."""
 
 OUTSIDE = 1e-5
-"""The greatest number that is added to a deviation, not to a variance, and still counts as a normalization's epsilon."""
+"""The greatest number that may be added to a deviation, not to a variance, to count as an epsilon."""
 
 LEAST_EPSILON = 1e-24
 """The epsilon of a normalization that keeps only zeros from being divided by zero."""
 
+_EXPONENTIAL = {nn.ExpOp, nn.LogOp}
+_SUMS = {nn.ReduceSumOp, nn.ReduceMeanOp, nn.GlobalAveragePoolOp, *EXPONENTIALS}
+_ROOTS = {nn.SqrtOp, nn.RsqrtOp, nn.PowOp}
+"""Operations without which there is no softmax, and no normalization."""
+
 
 def name_norm(cone: Cone) -> Named | None:
     """The operations that compute a cone's end from its base as a normalization or a softmax, if they do."""
-    kinds = [type(op) for op in cone.operations]
-    known = any(kind in EXPONENTIALS for kind in kinds)
-    if nn.ExpOp not in kinds and nn.LogOp not in kinds if known else not any(kind in REDUCED for kind in kinds):
+    kinds = {type(op) for op in cone.operations}
+    if not (kinds & _EXPONENTIAL and kinds & _SUMS) and not (kinds & _ROOTS and kinds & set(REDUCED)):
         return None
     try:
         probed = probe(cone.base, cone.end, cone.operations, SETTINGS)
@@ -39,10 +43,12 @@ def name_norm(cone: Cone) -> Named | None:
         return None
     if not probed.reduced or probed.y.array.dtype.kind != "f":
         return None
-    axes = sorted(a for dimension in probed.y.layout for a in dimension)
+    axes = {a for dimension in probed.y.layout for a in dimension}
     writing = _Writing(cone, probed)
-    if axes == list(range(len(probed.axes.sizes))):
+    if axes == set(range(len(probed.axes.sizes))):
         return _softmax(writing) or _normalization(writing)
+    if axes == set(range(len(probed.axes.sizes))) - set(probed.reduced) and nn.ReduceMaxOp not in kinds:
+        return _log_sum_exp(writing)
     return None
 
 
@@ -70,6 +76,14 @@ def _softmax(writing: "_Writing") -> Named | None:
             factor = 1.0 if abs(factor - 1) <= CLOSE else factor
             return Named(1 + (factor != 1), True, partial(writing.softmax, kind, factor))
     return None
+
+
+def _log_sum_exp(writing: "_Writing") -> Named | None:
+    """log Σ exp(x), computed against the greatest element: exponentials up to 1, and a logarithm of at least 1."""
+    probed = writing.probed
+    greatest = probed.x.max(axis=tuple(a + 1 for a in probed.reduced), keepdims=True)
+    wanted = greatest + np.log(probed.count * probed.mean(np.exp(probed.x - greatest)))
+    return Named(0, False, writing.log_sum_exp) if _is_near(probed.y.array, wanted, 1.0) else None
 
 
 def _is_near(values: Array, wanted: Array, size: Array | float) -> bool:
@@ -121,7 +135,7 @@ def _normalization(writing: "_Writing") -> Named | None:
             gain = probed.varying(gain)
             if not (epsilon >= 0 and np.isfinite(gain).all()):
                 continue
-            # Numbers such as 1/3 are rounded in a model, which counts the more the larger the mean is beside deviations.
+            # Numbers such as 1/3 are rounded in a model, which counts the more the larger means are beside deviations.
             size = np.abs(gain).max() * (1 + 0.02 * probed.mean(probed.x**2) / square)
             if _is_near(y, gain * d / np.sqrt(square + epsilon) + offset, size):
                 epsilon = next((c for c in writing.cone.numbers() if abs(c - epsilon) <= 0.01 * c), epsilon)
@@ -174,7 +188,7 @@ class _Writing:
         self.operations: list[Operation] = []
 
     def _add(
-        self, kind: type[Operation], operands: Sequence[SSAValue], properties: dict[str, Attribute] | None = None
+        self, kind: type[Operation], operands: Sequence[SSAValue], properties: Mapping[str, Attribute] | None = None
     ) -> SSAValue:
         self.operations.append(kind.make(operands, properties or {}))  # type: ignore[attr-defined]
         return self.operations[-1].results[0]
@@ -205,7 +219,23 @@ class _Writing:
             value = self._times(nn.AddOp, value, self._constant(fit.offset))
         return self.operations
 
-    def _along_one(self, kind: type[Operation], x: SSAValue, properties: dict[str, Attribute]) -> _Tensor:
+    def log_sum_exp(self) -> list[Operation]:
+        """m + log Σ exp(x − m), where m is the greatest element, or 0 where that is infinite."""
+        x, layout = self.cone.base, self.probed.axes.layout
+        reduced = [i for i, axes in enumerate(layout) if set(axes) & set(self.probed.reduced)]
+        if tuple(a for i in reduced for a in layout[i]) != self.probed.reduced:
+            layout = tuple((a,) for a in range(len(self.probed.axes.sizes)))
+            x, reduced = self._moved(_Tensor(x, self.probed.axes.layout), layout).value, list(self.probed.reduced)
+        axes, most = {"axes": ints(reduced)}, float(np.finfo(np.float32).max)
+        greatest = self._add(nn.ReduceMaxOp, [x], axes)
+        m = self._add(nn.ClampOp, [greatest], {"min": FloatAttr(-most, f32), "max": FloatAttr(most, f32)})
+        powers = self._add(nn.ExpOp, [self._add(nn.SubOp, [x, m])])
+        logarithm = self._add(nn.LogOp, [self._add(nn.ReduceSumOp, [powers], axes)])
+        kept = tuple(() if i in reduced else axes for i, axes in enumerate(layout))
+        self._end(_Tensor(self._add(nn.AddOp, [logarithm, m]), kept))
+        return self.operations
+
+    def _along_one(self, kind: type[Operation], x: SSAValue, properties: Mapping[str, Attribute]) -> _Tensor:
         """An operation along one dimension, which has all reduced axes."""
         layout, reduced = self.probed.axes.layout, self.probed.reduced
         if reduced not in layout:
@@ -215,7 +245,7 @@ class _Writing:
         axis = IntegerAttr(layout.index(reduced), i64)
         return _Tensor(self._add(kind, [x], {"axis": axis, **properties}), layout)
 
-    def _along_last(self, kind: type[Operation], x: SSAValue, properties: dict[str, Attribute]) -> _Tensor:
+    def _along_last(self, kind: type[Operation], x: SSAValue, properties: Mapping[str, Attribute]) -> _Tensor:
         """An operation along the last dimensions, which have all reduced axes and no other."""
         layout, reduced = self.probed.axes.layout, self.probed.reduced
         first = next(i for i, axes in enumerate(layout) if set(axes) & set(reduced))
@@ -243,7 +273,7 @@ class _Writing:
         return _Tensor(self._reshaped(value, [prod(sizes[a] for a in axes) for axes in layout]), layout)
 
     def _reshaped(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
-        return x if shape_of(x) == tuple(shape) else self._add(nn.ReshapeOp, [x], {"shape": ints(shape)})
+        return x if shape_of(x) == tuple(shape) else self._add(nn.ReshapeOp, [x], {"shape": ints(tuple(shape))})
 
     def _constant(self, array: Array) -> Array:
         """An array [1, *axes] with the dimensions of the cone's end, without leading dimensions of size 1."""

@@ -11,15 +11,16 @@ number of elements that the axis really has. So it takes no longer for large ten
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import Float32Type, Float64Type, IntegerType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, Float64Type, i1
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.base import is_half
 from qmlir.dialects.nn.elementwise import PointwiseOp
+from qmlir.dialects.nn.normalization import ExponentialsOp
 from qmlir.dialects.nn.queries import constant_of
 from qmlir.dialects.nn.reduction import ReductionOp
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -44,13 +45,12 @@ MOVED = (nn.ReshapeOp, nn.TransposeOp, nn.BroadcastOp, nn.CastOp)
 def is_readable(op: Operation) -> bool:
     """Whether probes can pass through an operation: it computes real numbers or conditions element by element."""
     kinds = (PointwiseOp, *REDUCED, *EXPONENTIALS, *MOVED)
-    return isinstance(op, kinds) and all(_is_real(v) for v in (*op.operands, *op.results))
+    return isinstance(op, kinds) and all(map(_is_real, op.operands)) and all(map(_is_real, op.results))
 
 
 def _is_real(value: SSAValue) -> bool:
     element = element_of(value)
-    truth = isinstance(element, IntegerType) and element.width.data == 1
-    return truth or is_half(value) or isinstance(element, Float32Type | Float64Type)
+    return element == i1 or isinstance(element, Float32Type | Float64Type | Float16Type | BFloat16Type)
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,7 @@ def probe(base: SSAValue, end: SSAValue, cone: Sequence[Operation], settings: Se
             axes = finer.axes
 
 
+@lru_cache(64)
 def _noise(shape: tuple[int, ...]) -> Array:
     """Numbers of mean 0 and deviation 1, of which neighbours along each axis differ, so that no variance is tiny."""
     places = np.indices(shape).reshape(len(shape), -1)
@@ -180,8 +181,7 @@ class _Reader:
                 return self._broadcast(op)
             case nn.CastOp():
                 x = self.points[op.x]
-                truth = isinstance(element_of(op.y), IntegerType)
-                return Points(x.layout, x.array != 0 if truth else x.array.astype(np.float64))
+                return Points(x.layout, x.array != 0 if element_of(op.y) == i1 else x.array.astype(np.float64))
             case _:
                 return self._along(op)
 
@@ -230,16 +230,16 @@ class _Reader:
 
     def _along(self, op: Operation) -> Points:
         """A reduction, or a softmax, along dimensions."""
-        x = self.points[op.operands[0]]
+        x, over = self.points[op.operands[0]], [1, 2]
         if isinstance(op, ReductionOp):
-            over = list(op.axes.get_values())
-        else:
-            over = [1, 2] if isinstance(op, nn.GlobalAveragePoolOp) else [op.axis.value.data]  # type: ignore[attr-defined]
+            over = [*op.axes.get_values()]
+        elif isinstance(op, ExponentialsOp):
+            over = [op.axis.value.data]
         axes = [a for dimension in over for a in x.layout[dimension]]
         real = self.dimensions.real(axes)
         self.reduced.update(real)
         along, count = tuple(a + 1 for a in real), prod(map(self.dimensions.size, axes))
-        if isinstance(op, EXPONENTIALS):
+        if isinstance(op, ExponentialsOp):
             shifted = x.array - x.array.max(axis=along, keepdims=True)
             total = count * np.exp(shifted).mean(axis=along, keepdims=True)
             return Points(x.layout, op.parts(shifted, np.exp(shifted), total))
