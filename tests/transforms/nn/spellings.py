@@ -1,7 +1,7 @@
-"""Random spellings of functions as ONNX networks: the same function in other operators, orders, constants and shapes."""
+"""Random spellings of functions as ONNX networks: the same function in other operators, orders and constants."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -210,12 +210,15 @@ class Speller:
             lambda: self.op("Neg", self.reduced("ReduceMin", self.op("Neg", x), axes)),
         )
 
-    def model(self, y: Node, shape: Sequence[int]) -> onnx.ModelProto:
-        """The network from `x` to a tensor."""
-        inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.shape)]
+    def model(self, y: Node, shape: Sequence[int], *inputs: tuple[Node, Sequence[int]]) -> onnx.ModelProto:
+        """The network from its inputs, by default `x`, to a tensor."""
+        given = inputs or (("x", self.shape),)
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, extents) for name, extents in given]
         outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)]
         self.nodes.append(helper.make_node("Identity", [y], ["y"]))
-        graph = helper.make_graph(self.nodes, "spelling", inputs, outputs, self.constants)
+        read = {name for node in self.nodes for name in node.input}
+        constants = [c for c in self.constants if c.name in read]
+        graph = helper.make_graph(self.nodes, "spelling", values, outputs, constants)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
 
 
@@ -371,3 +374,160 @@ def log_softmax(s: Speller, x: Node, axes: Sequence[int]) -> Node:
         lambda: s.sub(x, s.op("ReduceLogSumExp", x, s.array(np.array(list(axes))), keepdims=1)),
         lambda: s.op("Log", s.div(e, total)),
     )
+
+
+def log_sum_exp(s: Speller, x: Node, axes: Sequence[int]) -> Node:
+    _, e, m = shifted_exponentials(s, x, axes)
+    logarithm = s.op("Log", s.reduced("ReduceSum", e, axes))
+    return logarithm if m is None else s.add(logarithm, m)
+
+
+def attention(s: Speller, q: Node, k: Node, v: Node, mask: Array | None) -> Node:
+    """softmax(q · kᵀ / √depth + mask) · v."""
+    depth, root = s.shape[-1], math.sqrt(s.shape[-1])
+    turned = list(range(len(s.shape)))
+    turned[-2:] = turned[:-3:-1]
+    s.keeps_last = False
+
+    def columns(k: Node) -> Node:
+        return s.op("Transpose", k, perm=turned)
+
+    product = s.one_of(
+        lambda: s.scaled(s.op("MatMul", q, columns(k)), 1 / root),
+        lambda: s.op("MatMul", s.scaled(q, 1 / root), columns(k)),
+        lambda: s.op("MatMul", q, s.scaled(columns(k), 1 / root)),
+        lambda: s.op("MatMul", s.scaled(q, depth**-0.25), columns(s.scaled(k, depth**-0.25))),
+        lambda: s.scaled(s.op("Einsum", q, k, equation="bhqd,bhkd->bhqk"), 1 / root),
+    )
+    if mask is not None:
+        low = np.float32(s.rng.choice([-1e9, -1e4, np.finfo(np.float32).min]))
+        product = s.one_of(
+            lambda: s.add(product, s.array(np.where(mask, 0, low).astype(np.float32))),
+            lambda: s.op("Where", s.array(mask), product, s.array(low)),
+        )
+    return s.op("MatMul", softmax(s, product, [len(s.shape) - 1]), v)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Networks of one spelling each.
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A network that spells a function.
+
+    kind    the function
+    model   the network
+    inputs  its inputs
+    wanted  what the function is, computed in float64
+    names   the operations that it is named as; no other than they and data movement may be left
+    """
+
+    kind: str
+    model: onnx.ModelProto
+    inputs: Mapping[str, Array]
+    wanted: Array
+    names: Sequence[str]
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+POINTWISE: dict[str, tuple[Callable[[Speller, Node], Node], Callable[[Array], Array], str]] = {
+    "gelu": (gelu, lambda x: x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))) / 2, "nn.gelu"),
+    "tanh_gelu": (tanh_gelu, lambda x: x * _sigmoid(2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)), "nn.gelu"),
+    "quick_gelu": (quick_gelu, lambda x: x * _sigmoid(1.702 * x), "nn.swish"),
+    "silu": (silu, lambda x: x * _sigmoid(x), "nn.swish"),
+    "mish": (mish, lambda x: x * np.tanh(np.log1p(np.exp(x))), "nn.mish"),
+    "softplus": (softplus, lambda x: np.log1p(np.exp(x)), "nn.softplus"),
+    "hard_swish": (hard_swish, lambda x: x * np.clip(x + 3, 0, 6) / 6, "nn.hard_swish"),
+}
+ALONG_AXES = ("layer_norm", "group_norm", "rms_norm", "l2", "softmax", "log_softmax", "log_sum_exp", "attention")
+KINDS = (*POINTWISE, *ALONG_AXES)
+SHAPES = ((2, 3, 8), (1, 6, 16), (2, 4, 5, 8), (3, 10), (1, 7, 4))
+
+
+def spelling(seed: int) -> Spelling:
+    """The spelling of a number; kinds take turns."""
+    rng, kind = np.random.default_rng(seed), KINDS[seed % len(KINDS)]
+    if kind == "attention":
+        return _attention(rng)
+    if kind == "group_norm":
+        return _group_norm(rng)
+    s = Speller(rng, SHAPES[rng.integers(len(SHAPES))])
+    x = 2 * rng.normal(size=s.shape)
+    if kind in POINTWISE:
+        build, plain, name = POINTWISE[kind]
+        return Spelling(kind, s.model(build(s, "x"), s.shape), _singles(x=x), plain(x), [name])
+    return _along_axes(kind, s, x)
+
+
+def _singles(**arrays: Array) -> dict[str, Array]:
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def _along_axes(kind: str, s: Speller, x: Array) -> Spelling:
+    several = kind.endswith("norm") and x.ndim > 2 and s.chance()
+    axes = sorted(s.rng.choice(np.arange(1, x.ndim), 1 + several, replace=False).tolist())
+    over, parameters = tuple(axes), tuple(n if i in axes else 1 for i, n in enumerate(x.shape))[1:]
+    gain = s.rng.uniform(0.5, 2, parameters).astype(np.float32) if s.chance() else None
+    bias = s.rng.normal(size=parameters).astype(np.float32) if kind == "layer_norm" and s.chance() else None
+    epsilon = float(s.rng.choice([1e-5, 1e-6, 1e-3, 1e-12]))
+    factor, shape = 1 if gain is None else gain, x.shape
+    names = ["nn.mul"] * (gain is not None) + ["nn.add"] * (bias is not None)
+    match kind:
+        case "layer_norm":
+            y, wanted, names = (
+                normalized(s, "x", axes, gain, bias, epsilon),
+                _normal(x, over, epsilon),
+                ["nn.layer_norm", *names],
+            )
+            wanted = wanted * factor + (0 if bias is None else bias)
+        case "rms_norm":
+            wanted = x / np.sqrt((x * x).mean(over, keepdims=True) + epsilon) * factor
+            y, names = rms(s, "x", axes, gain, epsilon), ["nn.rms_norm", *names]
+        case "l2":
+            y, wanted, names = l2(s, "x", axes), x / np.sqrt((x * x).sum(over, keepdims=True)), ["nn.lp_normalization"]
+        case _:
+            total = np.exp(x).sum(over, keepdims=True)
+            known = {"softmax": np.exp(x) / total, "log_softmax": x - np.log(total), "log_sum_exp": np.log(total)}
+            build = {"softmax": softmax, "log_softmax": log_softmax, "log_sum_exp": log_sum_exp}[kind]
+            y, wanted, names = build(s, "x", axes), known[kind], [f"nn.{kind}"]
+            shape = wanted.shape
+    if kind == "log_sum_exp":
+        names = ["nn.reduce_max", "nn.sub", "nn.exp", "nn.reduce_sum", "nn.log", "nn.add"]
+    return Spelling(kind, s.model(y, shape), _singles(x=x), wanted, names)
+
+
+def _normal(x: Array, over: tuple[int, ...], epsilon: float) -> Array:
+    d = x - x.mean(over, keepdims=True)
+    return d / np.sqrt((d * d).mean(over, keepdims=True) + epsilon)
+
+
+def _group_norm(rng: np.random.Generator) -> Spelling:
+    """Groups of channels of an image: reshaped, normalized and reshaped back; gain and bias for each channel."""
+    shape, groups = (2, 6, 4, 3), int(rng.choice([1, 2, 3, 6]))
+    grouped = (2, groups, 6 // groups, 4, 3) if rng.random() < 0.5 else (2, groups, 72 // groups)
+    over = tuple(range(2, len(grouped)))
+    s, x = Speller(rng, grouped), 2 * rng.normal(size=shape)
+    rows = s.op("Reshape", "x", s.array(np.array(grouped)))
+    y = s.op("Reshape", normalized(s, rows, over, None, None, 1e-5), s.array(np.array(shape)))
+    gain, bias = (rng.uniform(0.5, 2, (6, 1, 1)).astype(np.float32) for _ in range(2))
+    y = s.add(s.mul(y, s.array(gain)), s.array(bias))
+    wanted = _normal(x.reshape(grouped), over, 1e-5).reshape(shape) * gain + bias
+    names = ["nn.layer_norm", "nn.mul", "nn.add"]
+    return Spelling("group_norm", s.model(y, shape, ("x", shape)), _singles(x=x), wanted, names)
+
+
+def _attention(rng: np.random.Generator) -> Spelling:
+    shape = (1, 2, 5, 8)
+    s = Speller(rng, shape)
+    q, k, v = rng.normal(size=(3, *shape))
+    mask = None if s.chance() else np.tril(np.ones((5, 5), bool))
+    y = attention(s, "q", "k", "v", mask)
+    logits = q @ k.swapaxes(2, 3) / math.sqrt(8)
+    e = np.exp(logits if mask is None else np.where(mask, logits, -np.inf))
+    wanted = e / e.sum(-1, keepdims=True) @ v
+    model = s.model(y, shape, *((name, shape) for name in "qkv"))
+    return Spelling("attention", model, _singles(q=q, k=k, v=v), wanted, ["nn.softmax", "nn.matmul"])

@@ -15,7 +15,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.nn.name_functions.axes import Layout, Unreadable
 from qmlir.transforms.nn.name_functions.cones import Cone, Named
 from qmlir.transforms.nn.name_functions.functions import CLOSE
-from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Probed, probe
+from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Probed, is_readable, probe
 
 SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (1, 1), (-3, 3), (0, 40), (2, 2), (0, 1e3))
 """Means and deviations of the probes. The first two tell the least and the greatest part of a sum of squares apart."""
@@ -47,7 +47,7 @@ def name_norm(cone: Cone) -> Named | None:
     writing = _Writing(cone, probed)
     if axes == set(range(len(probed.axes.sizes))):
         return _softmax(writing) or _normalization(writing)
-    if axes == set(range(len(probed.axes.sizes))) - set(probed.reduced) and nn.ReduceMaxOp not in kinds:
+    if axes == set(range(len(probed.axes.sizes))) - set(probed.reduced) and not _has_extreme(cone):
         return _log_sum_exp(writing)
     return None
 
@@ -76,6 +76,16 @@ def _softmax(writing: "_Writing") -> Named | None:
             factor = 1.0 if abs(factor - 1) <= CLOSE else factor
             return Named(1 + (factor != 1), True, partial(writing.softmax, kind, factor))
     return None
+
+
+def _has_extreme(cone: Cone) -> bool:
+    """Whether exponents are less a greatest element already, in a cone or in the few operations before it."""
+    before: list[SSAValue] = [cone.base]
+    for value in before:
+        if isinstance(op := value.owner, Operation) and is_readable(op) and len(before) < 16:
+            before += op.operands
+    owners = [value.owner for value in before]
+    return any(isinstance(op, nn.ReduceMaxOp | nn.ReduceMinOp) for op in (*owners, *cone.operations))
 
 
 def _log_sum_exp(writing: "_Writing") -> Named | None:
