@@ -20,7 +20,7 @@ from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Pro
 SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (1, 1), (-3, 3), (0, 40), (2, 2), (0, 1e3))
 """Means and deviations of the probes. The first two tell the least and the greatest part of a sum of squares apart."""
 
-OUTSIDE = 1e-5
+OUTSIDE = 1.01e-6
 """The greatest number that may be added to a deviation, not to a variance, to count as an epsilon."""
 
 LEAST_EPSILON = 1e-24
@@ -141,13 +141,14 @@ def _normalization(writing: "_Writing") -> Named | None:
         square = probed.mean(d * d)
         with np.errstate(all="ignore"):
             ratio = d[:2] / (y[:2] - offset)
-        for epsilon, gain in (_epsilon_of_variance(ratio, square), _epsilon_of_deviation(ratio, square)):
+        for epsilon, gain, outside in (_epsilon_of_variance(ratio, square), _epsilon_of_deviation(ratio, square)):
             gain = probed.varying(gain)
             if not (epsilon >= 0 and np.isfinite(gain).all()):
                 continue
             # Numbers such as 1/3 are rounded in a model, which counts the more the larger means are beside deviations.
             size = np.abs(gain).max() * (1 + 0.02 * probed.mean(probed.x**2) / square)
-            if _is_near(y, gain * d / np.sqrt(square + epsilon) + offset, size):
+            root = np.sqrt(square) + outside if outside else np.sqrt(square + epsilon)
+            if _is_near(y, gain * d / root + offset, size):
                 epsilon = next((c for c in writing.cone.numbers() if abs(c - epsilon) <= 0.01 * c), epsilon)
                 offset = np.where(np.abs(offset) < 1e-6 * np.abs(gain).max(), 0, offset)
                 fit = _Fit(kind, epsilon, gain, offset).named(probed.count)
@@ -159,23 +160,26 @@ def _normalization(writing: "_Writing") -> Named | None:
     return None
 
 
-def _epsilon_of_variance(ratio: Array, square: Array) -> tuple[float, Array]:
+def _epsilon_of_variance(ratio: Array, square: Array) -> tuple[float, Array, float]:
     """The epsilon and the gain with ratio² = (square + epsilon) / gain², from a large and a small probe."""
     with np.errstate(all="ignore"):
         slope = (ratio[:1] ** 2 - ratio[1:] ** 2) / (square[:1] - square[1:2])
         gain = np.sign(ratio[:1]) / np.sqrt(slope)
         epsilon = float(np.median(ratio[1:] ** 2 / slope - square[1:2]))
-    return (0.0 if abs(epsilon) < 1e-14 else epsilon), gain
+    return (0.0 if abs(epsilon) < 1e-14 else epsilon), gain, 0.0
 
 
-def _epsilon_of_deviation(ratio: Array, square: Array) -> tuple[float, Array]:
-    """The same where epsilon is added to the deviation: its square, which is as good as it for deviations above it."""
+def _epsilon_of_deviation(ratio: Array, square: Array) -> tuple[float, Array, float]:
+    """The same where a number is added to the deviation: as an epsilon, the gain, and that number.
+
+    Its square as the epsilon has the same effect where deviations are 0, and none where they are large.
+    """
     deviation = np.sqrt(square)
     with np.errstate(all="ignore"):
         slope = (np.abs(ratio[:1]) - np.abs(ratio[1:])) / (deviation[:1] - deviation[1:2])
         gain = np.sign(ratio[:1]) / slope
-        epsilon = float(np.median(np.abs(ratio[1:]) / slope - deviation[1:2]))
-    return (epsilon**2 if 0 < epsilon <= OUTSIDE else -1.0), gain
+        outside = float(np.median(np.abs(ratio[1:]) / slope - deviation[1:2]))
+    return (outside**2 if 0 < outside <= OUTSIDE else -1.0), gain, outside
 
 
 # ---------------------------------------------------------------------------------------------------------------
