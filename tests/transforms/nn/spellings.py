@@ -496,7 +496,7 @@ def _along_axes(kind: str, s: Speller, x: Array) -> Spelling:
             y, wanted, names = build(s, "x", axes), known[kind], [f"nn.{kind}"]
             shape = wanted.shape
     if kind == "log_sum_exp":
-        names = ["nn.reduce_max", "nn.sub", "nn.exp", "nn.reduce_sum", "nn.log", "nn.add"]
+        names = ["nn.exp", "nn.reduce_sum", "nn.log", "nn.add"]  # of exponents less the greatest
     return Spelling(kind, s.model(y, shape), _singles(x=x), wanted, names)
 
 

@@ -18,8 +18,12 @@ from tests.transforms.nn.spellings import KINDS, Spelling, spelling
 
 MOVEMENT = {"nn.constant", "nn.reshape", "nn.transpose", "nn.clamp"}
 
-BESIDE = {"attention": {"nn.mul", "nn.add", "nn.where", "nn.div"}}
-"""What stays beside a name: the factor of the scores and their mask."""
+BESIDE = {
+    "attention": {"nn.mul", "nn.add", "nn.where", "nn.div"},
+    "log_sum_exp": {"nn.reduce_max", "nn.reduce_min", "nn.maximum", "nn.is_inf", "nn.where", "nn.neg", "nn.sub", "nn.add",
+                    "nn.mul", "nn.pow"},
+}  # fmt: skip
+"""What stays beside a name: the factor of the scores and their mask; a greatest element that the model has itself."""
 
 SHARE = 20 if THOROUGH else 3
 """How many spellings there are of each kind."""

@@ -19,6 +19,9 @@ from qmlir.transforms.nn.name_functions.probes import probe_pointwise
 CLOSE = 1e-5
 """How far a function may be from its name, as a share: some models have few digits of √2 or √(2/π)."""
 
+LEAST_SLOPE = 1e-3
+"""How far a gate at 1 has to be from its value at 0 for a product with it to be a swish, and no multiple of its data."""
+
 _STEPS = np.concatenate([np.geomspace(1e-6, 400, 160), np.linspace(0.05, 12, 150), [1.0, 16.0, 300.0, 1e3, 1e4, 1e6]])
 _GRID = np.concatenate([[0.0], _STEPS, -_STEPS])
 
@@ -127,7 +130,7 @@ def _swish(curve: Curve) -> Iterator[Properties]:
     # sigmoid(alpha · x) and sigmoid(−alpha · x) sum up to 1, whatever the product is multiplied by.
     difference = curve.at(1.0) - curve.at(-1.0)
     share = curve.at(1.0) / difference if difference else 0
-    if 0 < share < 1:
+    if 0 < share < 1 and abs(share - 0.5) > LEAST_SLOPE:
         yield {"alpha": _real(_short(math.log(share / (1 - share)), curve))}
 
 
