@@ -20,7 +20,7 @@ CLOSE = 1e-5
 """How far a function may be from its name, as a share: some models have few digits of √2 or √(2/π)."""
 
 LEAST_SLOPE = 1e-3
-"""How far a gate at 1 has to be from its value at 0 for a product with it to be a swish, and no multiple of its data."""
+"""How far a gate at 1 has to be from its value at 0 for its product to be a swish, and no multiple of the data."""
 
 _STEPS = np.concatenate([np.geomspace(1e-6, 400, 160), np.linspace(0.05, 12, 150), [1.0, 16.0, 300.0, 1e3, 1e4, 1e6]])
 _GRID = np.concatenate([[0.0], _STEPS, -_STEPS])
