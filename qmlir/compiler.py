@@ -12,7 +12,7 @@ from qmlir.errors import OptionError, ProfileError
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.frontends.torch_modules import TorchModule, example_for, file_of, is_torch_module, refuse_torch_module
+from qmlir.frontends.torch_modules import TorchModule, file_of, refuse_torch_module
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
@@ -212,7 +212,7 @@ def _notes(preprocess: str | None, dtype: str | None) -> ReadingNotes:
 
 @collected_rarely
 def quantize(
-    module: "Network | TorchModule",
+    module: Network,
     profile: "Profile | str | Path | None" = None,
     *,
     data: Calibration | None = None,
@@ -223,44 +223,16 @@ def quantize(
     preprocess: str | None = None,
     dtype: str | None = None,
     memory_budget: int | None = None,
-    io: str | None = None,
-    example: Any = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
-    Args:
-        module: A float network, its path, or a `torch.nn.Module`; it stays unchanged.
-        profile: The ranges, or the path of a profile; None if the module's observers hold them, or if `data` are to be
-            profiled first.
-        data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
-            step, to round weights and to correct biases layer by layer. None skips all of this. If neither a profile
-            nor the module has ranges, they are learned from these samples.
-        fail_on_float: Whether to raise an error if an operation stays float.
-        policy: Rules for single operations, the same as plain data, or the path of a file of rules; its options, such
-            as data and target, are the arguments that are left out here.
-        target: A device, its name, or the path of its file. The device's requirements become the defaults, and an
-            option that the device does not support is an error. The module keeps the device, so that `reference` and
-            `compile` round as the device does.
-        runtime: The runtime that the network is quantized for, whose defaults for other options then hold:
-            "onnxruntime" (its fastest kernels exact on every x86 processor: unsigned activations, weights of 7 bits).
-        preprocess: How pictures became these samples, as `qmlir --preprocess` reads it. The module keeps the text, and
-            commands that read pictures for the module follow it. By default, it is what samples of
-            `qmlir.read_samples` or the profile say.
-        dtype: The element type in which raw files hold these samples; the module keeps it in the same way.
-        memory_budget: Bytes that the values of all samples may take while weights are rounded and biases are corrected;
-            a warning says if this allows fewer samples than given. By default 512 MiB.
-        io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
-            zero points, or "float". By default, floats stay floats.
-        example: What a module of PyTorch is called with, as for `load`; by default the first of the samples.
-        **options: The fields of `QuantConfig` (settings/quant_config.py), which says what each of them means: schema,
-            precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
-            An option of None has its default, or what the target asks for.
+    The arguments are those of `qmlir.quantize` (analysis/measured.py), which also measures the network. The policy has
+    a default and rules only.
 
-    >>> import qmlir
-    >>> q = qmlir.quantize("digits.onnx", data=samples, schema="symmetric")
-    >>> {entry.outcome for entry in qmlir.decisions(q)}
-    {'quantized'}
+    >>> from qmlir.compiler import quantize
+    >>> quantize("digits.onnx", data=samples, schema="symmetric").name
+    'builtin.module'
     """
     from qmlir.settings.fields import RUNTIMES
     from qmlir.settings.recorded import record_quantizer
@@ -272,16 +244,6 @@ def quantize(
     from qmlir.transforms.quantize.ranges.observers import without_observers
 
     rules = arguments.policy_given(policy)
-    if is_torch_module(module):
-        module = load(module, example=example_for(module, data, example))
-    if rules.options:
-        from qmlir.running.held_options import arguments_of, loading_of
-        from qmlir.settings.policy import Policy
-
-        network = loaded(module) if isinstance(module, ModuleOp) else load(module, **loading_of(rules.options))
-        own = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime, "io": io, **options}
-        own |= {"data": data, "preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
-        return quantize(policy=Policy(rules.default, rules.rules), **arguments_of(network, profile, rules.options, own))
     result = loaded(module).clone()
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
@@ -315,8 +277,6 @@ def quantize(
     if profile is not None or not is_as_imported(result):  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
     step.apply(context, result)
-    if io is not None:
-        result = with_interface(result, io)
     verify(result)
     return result
 

@@ -115,6 +115,10 @@ class QmlirWarning(UserWarning):
     """A warning to the user: the result is sound but may not be what the user meant."""
 
 
+class QualityWarning(QmlirWarning):
+    """A warning that an output of a quantized network reaches less than half of what its bits allow."""
+
+
 class FileError(QmlirError):
     """Raised for a file that is missing, truncated, of another format, or that lies about its contents."""
 

@@ -62,7 +62,7 @@ QUANTIZE = (
 
 def interface(type: str) -> Sequence[Step]:
     """nn on !quant → the same, with functions that take and give a type: `int8`, …, `float`."""
-    return (("set-interface", {"type": type}),)
+    return (("set-interface", {"type": type}), "quantize-ops")
 
 
 def batched(most: int) -> Sequence[Step]:

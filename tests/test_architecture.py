@@ -82,10 +82,10 @@ def the_main_job() -> None:
     """Reads, quantizes, compiles for a processor and for a device, and evaluates a network with convolutions."""
     samples = list(np.load(DIGITS / "digits.npz")["calibration_images"][:4, None])
     network = qmlir.load(DIGITS / "digits.onnx")
-    quantized = qmlir.quantize(network, data=samples, rounding="nearest")
+    quantized = qmlir.quantize(network, data=samples, rounding="nearest", measure=False)
     qmlir.compile(quantized, cpu="x86-64-v3", cache=False)
     qmlir.reference(quantized)(samples[0])
-    device = qmlir.quantize(network, data=samples, rounding="nearest", target="nmp")
+    device = qmlir.quantize(network, data=samples, rounding="nearest", measure=False, target="nmp")
     qmlir.compile(device, target="nmp")
 
 

@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
 from itertools import product
@@ -25,6 +25,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from docs.measurements.gallery_page import gallery_section, stored
+from docs.measurements.tables import table
 from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, Split, logits, score, split, sqnr
@@ -194,16 +196,6 @@ bin for each integer, and a profile has {BINS} of them, so that `kl` and `kl_tvm
 """
 
 
-def table(heading: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
-    rule = f"|{'---|' * len(heading)}"
-    return "\n".join([_line(heading), rule, *map(_line, lines)]) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 def configs_table(found: Mapping[Row, Figures]) -> str:
     """The guide's, and the page's first."""
     lines = ([name, *(str(found[name, o]) for o in CONFIGS.values())] for name in CLASSIFIERS)
@@ -226,7 +218,9 @@ def page(found: Mapping[Row, Figures]) -> str:
     samples = table(["network", "profiled", "scored"],
                     ([n, str(NETWORKS[n].profiled), str(NETWORKS[n].all_scored)] for n in CLASSIFIERS))  # fmt: skip
     tables = [options_table(name, found) for name in CLASSIFIERS]
-    return "\n".join([f"{HEADER}{samples}", "## Configurations\n", configs_table(found), OPTIONS, *tables])
+    return "\n".join(
+        [f"{HEADER}{samples}", "## Configurations\n", configs_table(found), gallery_section(stored()), OPTIONS, *tables]
+    )
 
 
 def read_page(text: str) -> dict[Row, Figures]:
@@ -281,9 +275,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.networks:
         sys.stdout.write("\n".join(["", *(options_table(name, found) for name in names)]))
         return 0
+    write_pages(found)
+    return 0
+
+
+def write_pages(found: Mapping[Row, Figures]) -> None:
+    """Writes the page, and the guide's table."""
     write_whole(PAGE, page(found).encode())
     write_whole(GUIDE, with_table(GUIDE.read_text("utf-8"), configs_table(found)).encode())
-    return 0
 
 
 if __name__ == "__main__":

@@ -32,7 +32,8 @@ API = {
         "backends.cpu.bound.BoundCall", "backends.reference.Reference", "backends.simulated.Simulated",
     ],
     "Looking inside": [
-        "summary", "decisions", "policies.ledger.Entry", "report", "score", "analyze", "analysis.tensors.TensorError",
+        "summary", "decisions", "policies.ledger.Entry", "report", "quality", "analysis.quality.Quality",
+        "analysis.quality.OutputQuality", "score", "analyze", "analysis.tensors.TensorError",
         "error_budgets", "analysis.error_budget.ErrorBudget", "effects", "analysis.effects.EffectReport", "tune",
         "analysis.tune.result.Tuned", "explore", "Workload", "analysis.explore.result.Explored",
         "analysis.explore.result.Row", "compare", "analysis.differences.Agreement",

@@ -130,7 +130,7 @@ class OutputMeasure:
             raise unnamed("the network")
         self._masked = {tensor_name(v) for v in unobserved(main_function(self.origin).body.block)} & {*self._tensors}
         self._exact = compile(tapped_module)
-        injected, self.names = _with_errors(with_logits(self.origin) if self.classes else self.origin)
+        injected, self.names = with_errors(with_logits(self.origin) if self.classes else self.origin)
         self._injected = compile(injected)
         specs = self._injected.signature.inputs[-len(self.names) :] if self.names else ()
         self._zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs]
@@ -265,7 +265,7 @@ def _log_softmax(logits: Float64s) -> Float64s:
     return moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))
 
 
-def _with_errors(module: ModuleOp) -> tuple[ModuleOp, list[str]]:
+def with_errors(module: ModuleOp) -> tuple[ModuleOp, list[str]]:
     """Copies a float network so that each named float tensor takes an error, which is one more input.
 
     Returns:

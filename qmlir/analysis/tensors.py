@@ -150,13 +150,13 @@ class Isolation:
         return (
             is_quantized(value)
             and not isinstance(value.owner, ConstantOp)
-            and tensor_name(_source(value)) in self.known
+            and tensor_name(source_of(value)) in self.known
         )
 
     def _new_operand(self, value: SSAValue) -> SSAValue | None:
         """A copied constant, a quantized input, or a copy of data movement on these; None for an unknown tensor."""
         if self._is_input(value):
-            copy = QuantizeCastOp(self._input(_source(value)), value.type)
+            copy = QuantizeCastOp(self._input(source_of(value)), value.type)
             self.block.add_op(copy)
         else:
             owner = value.owner
@@ -165,7 +165,7 @@ class Isolation:
 
     def source(self, value: SSAValue) -> SSAValue | None:
         """The float network's tensor that a quantized value stands for; None if it is not that of a known tensor."""
-        source = _source(value)
+        source = source_of(value)
         known = not isinstance(value.owner, ConstantOp) and tensor_name(source) in self.known
         return self._input(source) if known else None
 
@@ -177,7 +177,7 @@ class Isolation:
         return self.inputs[name]
 
 
-def _source(value: SSAValue) -> SSAValue:
+def source_of(value: SSAValue) -> SSAValue:
     """The value that a chain of casts and changes of scale begins with."""
     while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp | RequantizeOp):
         value = value.owner.operands[0]
@@ -339,7 +339,7 @@ class Comparison:
         self.quantized = quantized
         for network, name in ((module, "the float network"), (quantized, "the quantized network")):
             refuse_opaque(network, name)
-        origin = _origin(module, quantized)
+        origin = origin_of(module, quantized)
         float_module, self._float_names = tapped(origin, main_function(origin))
         quantized_module, self._quantized_names = tapped(quantized, main_function(quantized))
         if not self._float_names:
@@ -389,7 +389,7 @@ class Comparison:
         return dict(zip(self.outputs, self._alone.run(taken), strict=True))
 
 
-def _origin(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
+def origin_of(module: ModuleOp, quantized: ModuleOp) -> ModuleOp:
     """Returns the float network as loaded or simplified, whichever has more operations of the quantized network."""
     made = _operations(quantized)
     return max((Pipeline("simplify")(module), module), key=lambda each: (made & _operations(each)).total())

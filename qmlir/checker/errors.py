@@ -236,8 +236,9 @@ def _weights_off(r: _Rounding, bits: Sequence[int]) -> Fraction:
 def _resize(r: _Rounding) -> Fraction | None:
     if r.stated["weights"] is None:
         return None
-    bits = r.stated["bits"]
-    return _weights_off(r, bits) * r.size(0, "zero_point") * (1 << sum(bits))
+    bits, dropped = r.stated["bits"], r.node.number("dropped")
+    off = _weights_off(r, bits) * r.size(0, "zero_point") * (1 << sum(bits))
+    return off / (1 << dropped) + (1 if dropped else 0)
 
 
 def _interpolate(r: _Rounding) -> Fraction:

@@ -5,6 +5,7 @@ docs/certificates.md, which says for each operation what its interval is; nothin
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
 from qmlir.checker.deriver import Derived, Deriver, Rule, all_of, entries, limits
@@ -194,7 +195,8 @@ def _resize(d: Deriver, node: Node) -> Derived:
     for weights in node.properties["weights"]:
         data = join((0, 0), *(_terms(row, data) for row in rows_of(weights, weights.shape[1])))
         widest = join(widest, data)
-    return d.summed(node, [data], [widest])
+    bits = node.number("dropped")
+    return replace(d.summed(node, [data], [widest]), channels=[(data[0] >> bits, data[1] >> bits)])
 
 
 # ---------------------------------------------------------------------------------------------------------------

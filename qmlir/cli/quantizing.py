@@ -6,16 +6,17 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qmlir.cli.automatic import require_measurable, save_policy, widen
 from qmlir.cli.configuration import print_configuration
 from qmlir.cli.data import given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.layer_errors import measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import read_pass
 from qmlir.cli.printed_options import add_config_file_options
+from qmlir.cli.quality import measure, measured_samples, print_quality, require_samples, without_aside
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
@@ -217,6 +218,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     parser.add_options("profile", "save-profile", "partial-profile", "profile-by-name")
     with parser.section("how to quantize"):
         add_config_options(parser)
+        parser.add_options("save-policy")
     help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
     help += "prints; options of the command line win"
     add("--policy", type=Path, help=help)
@@ -233,7 +235,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
         parser.add_options(*SAMPLES, "sequence", "memory-budget", what=what)
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
-        parser.add_options("layer-errors")
+        parser.add_options("measure")
     parser.add_options("for", "target", "set", "fail-on-float", "ledger", what="what a device asks for")
     add_form_options(parser)
     add_json_option(parser)
@@ -260,7 +262,8 @@ def _with_interface(module: "ModuleOp", io: str | None) -> "ModuleOp":
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
-    from qmlir.analysis.counts import decided, totals
+    from qmlir.analysis.auto_precision import without_auto
+    from qmlir.analysis.counts import decided
     from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize
     from qmlir.errors import OptionError
@@ -292,24 +295,36 @@ def run_quantize(arguments: argparse.Namespace) -> None:
             raise OptionError("labels", need, remedy="give these samples as --test-data")
         samples, trial = held_out(arguments, samples, tests, signature)
     elif samples is not None:
-        samples = samples.first(arguments.samples)
+        samples = without_aside(arguments, module, samples, tests)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
-    settings = resolve(policy, given_settings(arguments), runtime=arguments.runtime, target=arguments.target)
+    policy, settings_given, automatic = without_auto(policy, given_settings(arguments))
+    require_measurable(arguments, automatic)
+    settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)
-    options = given_settings(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    options: dict[str, Any] = {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
-    quantized = quantize(module, policy=policy, data=data, **options)
+    given = data if data is None or not automatic else list(data)  # which auto reads again and again
+
+    def make(policy: "Policy", settings: Mapping[str, Any]) -> "ModuleOp":
+        return quantize(module, policy=policy, data=given, **options, **settings)
+
+    widened = None
+    if automatic and measured is not None:
+        widened = widen(module, make, measured, unseen, policy, settings_given)
+    quantized = make(policy, settings_given) if widened is None else widened.quantized
     network = decided(quantized)
     for line in report:
         say(line)
     print_decisions(network)
+    found_quality = measure(arguments, (module, quantized), measured, unseen)
     with write_ledger(network, output, arguments.ledger):
         written = write_form(_with_interface(quantized, arguments.io), arguments)
+        save_policy(arguments, widened)
     accuracy = None
     if trial is not None:
         from qmlir.analysis.scores import score
@@ -317,12 +332,18 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         taken = progress(trial.samples, len(trial.samples), "scoring")
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
-    errors = print_layer_errors(arguments, (module, quantized), totals(network), measured, unseen)
+    quality = print_quality(found_quality)
     speed = _print_speed(arguments, module, quantized, written.files)
-    others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
+    others = [path for path in (arguments.ledger, arguments.save_profile, arguments.save_policy) if path is not None]
     made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
-    fields |= {"layer_errors": errors, "speed": speed, "code": written.code, "program": written.program}
+    fields |= {
+        "auto": None if widened is None else widened.as_dict(),
+        "quality": quality,
+        "speed": speed,
+        "code": written.code,
+        "program": written.program,
+    }
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 

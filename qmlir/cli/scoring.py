@@ -58,7 +58,7 @@ def wants_score(arguments: argparse.Namespace) -> bool:
     """Whether the command line asks for a score; raises `OptionError` for options that need one without it."""
     if arguments.labels is not None or arguments.metric is not None:
         return True
-    measures = getattr(arguments, "layer_errors", False) is not False  # test samples serve for this, too
+    measures = getattr(arguments, "measure", False) is not False  # test samples serve for this, too
     tests = None if measures else getattr(arguments, "test_data", None)
     for name, given in (("--test-data", tests), ("--label-offset", arguments.label_offset)):
         if given:

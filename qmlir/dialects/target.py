@@ -28,6 +28,7 @@ class Target:
     floating      operation name → why it has no integer form
     sum_bits      bits of the largest sums of products that the machine can requantize
     factors       the factors between the scales of sums and results that the machine applies; None for any
+    wide_results  whether contractions give results of 32 bits
     moves_bias    whether biases of 8 and 16 bits are shifted left to the steps of the sums, by one shift for a layer
     """
 
@@ -38,6 +39,7 @@ class Target:
     sum_bits: int = 32
     factors: Factors | None = None
     moves_bias: bool = False
+    wide_results: bool = False
 
     def why_float(self, operation: Operation | str, storage: str) -> str | None:
         """Says why an operation cannot run in integers on data of this storage type; None if it can."""
@@ -83,4 +85,5 @@ def load_target(name: str = "cpu") -> Target:
     operations = [op for op in NN.operations if issubclass(op, QuantizableOp)]
     integer = {op.name: op.INTEGER_FORM for op in operations if not op.WHY_FLOAT}
     floating = {op.name: op.WHY_FLOAT for op in operations if op.WHY_FLOAT}
-    return Target(data["name"], data["contract"], integer, floating, data["sum_bits"])
+    sums = {"sum_bits": data["sum_bits"], "wide_results": data["wide_results"]}
+    return Target(data["name"], data["contract"], integer, floating, **sums)

@@ -275,6 +275,10 @@ CONFIG = Fact("qmlir.config", DICTIONARY, "module", _HELD,
 QUANTIZER = Fact("qmlir.quantizer", DICTIONARY, "module", _HELD,
     "How the network was quantized: the options in effect, and `rules`, an array of dictionaries.")  # fmt: skip
 
+QUALITY = Fact("qmlir.quality", DICTIONARY, "module", _HELD,
+    "How far the outputs are from the float network's, as `quantize` measured it: the samples, whether they were held "
+    "out, and of each output its name, SQNR, agreement and what its bits allow.")  # fmt: skip
+
 REMARKS = Fact("qmlir.remarks", TEXTS, "module", _HELD,
     "What the ledger says of nodes that were imported as something else than the file says, by the names "
     "of tensors.")  # fmt: skip

@@ -256,8 +256,8 @@ def fixed_point_rows(weights: npt.ArrayLike, bits: int) -> npt.NDArray[np.int32]
     largest magnitude.
 
     Args:
-        weights: The weights, [rows, columns], below 2^15 in magnitude.
-        bits: The number of fractional bits, at most 15.
+        weights: The weights, [rows, columns], below 2^(31 − bits) in magnitude.
+        bits: The number of fractional bits.
 
     Returns:
         The weights times 2^bits, int32, [rows, columns].

@@ -4,6 +4,7 @@ Passes write a `#qmlir.decision` on every operation they decide about. This modu
 a terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from qmlir.dialects.inputs import texts_by_name
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import OpaqueOp
-from qmlir.dialects.quant.types import quantized_element
+from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.display import Rows, Table, counted
 from qmlir.ir.decision import DecisionAttr
 from qmlir.ir.facts import DECISION, METHODS, REMARKS
@@ -36,6 +37,7 @@ class Kind(NamedTuple):
 KINDS = {
     "integer": Kind("computed in integers"),
     "moved": Kind("moves integers without arithmetic"),
+    "delivered": Kind("moves results of the network that are dequantized already, without arithmetic"),
     "compared": Kind("compares integers"),
     "no-range": Kind("a tensor it reads or writes has no range", "profile the network, or fix a range in the policy"),
     "target": Kind(
@@ -50,7 +52,7 @@ KINDS = {
         "its weights are computed, so they have no parameters before run time",
         "make its weights a constant of the model",
     ),
-    "accumulator": Kind("its sums do not fit 32 bits", "give it or its weights a lower precision in the policy"),
+    "accumulator": Kind("its sums do not fit the accumulators", "give it or its weights a lower precision in the policy"),
     "factor": Kind("its scales are too far apart for a multiplier", "fix the range of its tensors in the policy"),
     "bias": Kind(
         "its bias is computed, or does not fit the accumulator's scale",
@@ -59,6 +61,10 @@ KINDS = {
     "blocked": Kind(
         "its weights have parameters for each block or input channel, for which it has no integer form",
         "give its weights one scale for each output channel",
+    ),
+    "steep": Kind(
+        "rounding what it reads, or its result, would lose the digits of a function that is steep for these data",
+        "choose a precision for it in the policy, to have integers all the same",
     ),
     "shared": Kind(
         "its result is read as floats too, which quantizing it would change",
@@ -92,8 +98,12 @@ REMEDIES = {code: kind.remedy for code, kind in KINDS.items() if kind.remedy}
 """Reason code of an operation that stays float, or on the host → what would change the decision."""
 
 
-CALIBRATION, ROUNDING, RANGE = "calibration", "rounding", "range"
-"""The keys of `qmlir.methods`: the options of the quantizer that named the plugins, and the origin of the range."""
+CALIBRATION, ROUNDING, RANGE, BRANCHES = "calibration", "rounding", "range", "branches"
+"""The keys of `qmlir.methods`: the options of the quantizer that named the plugins, the origin of the range, and what
+the scale of a concatenation costs its branches."""
+
+FEWEST_STEPS = 2**4
+"""The ledger names an operand of a concatenation that spans fewer steps of its scale."""
 
 DATA_FREE = "statistics of batch normalizations, without data"
 """The origin of a range that no sample showed (analysis/data_free.py)."""
@@ -187,6 +197,24 @@ def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
 def note_method(op: Operation, setting: str, method: str) -> None:
     """Records on an operation what chose its range or its weights; the decision's reason says so later."""
     METHODS.put(op, {**noted_methods(op), setting: method})
+
+
+def note_branches(op: Operation, ranges: Mapping[str, tuple[float, float]], whole: UniformType) -> None:
+    """Records on a concatenation which of its operands span few steps of its scale, and what gives them more.
+
+    Args:
+        op: The concatenation.
+        ranges: The range of each operand, by the operand's name in messages.
+        whole: The type of the result.
+    """
+    spans = {name: (max(hi, 0.0) - min(lo, 0.0)) / whole.scale for name, (lo, hi) in ranges.items()}
+    coarse = [
+        f"{name} spans {math.ceil(s)} of its {2**whole.storage_width} steps"
+        for name, s in spans.items()
+        if 0 < s < FEWEST_STEPS
+    ]
+    if coarse:
+        note_method(op, BRANCHES, f"{', '.join(coarse)}: give it precision int16, or return its operands apart")
 
 
 def noted_methods(op: Operation) -> Mapping[str, str]:

@@ -11,12 +11,12 @@ from xdsl.ir import Operation
 
 from qmlir.dialects.nn.contraction import ContractionOp
 from qmlir.dialects.nn.movement import ConstantOp
-from qmlir.dialects.nn.quantizable import QuantizableOp, computed_storage, data_values, uniform
+from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, QuantizableOp, computed_storage, data_values, uniform
 from qmlir.dialects.target import Target, load_target
 from qmlir.errors import UnsupportedError
 from qmlir.ir.context import QmlirContext
 from qmlir.numerics.contracts import WIDE_LIMIT
-from qmlir.policies.runtime_kernels import followed_runtime, has_rounding
+from qmlir.policies.runtime_kernels import followed_runtime, has_rounding, no_wide_form, rounding_for, wide_rounding
 
 
 def target_of(ctx: Context) -> Target:
@@ -45,11 +45,14 @@ def require_integer_form(op: Operation, target: Target) -> None:
             raise UnsupportedError("activations with a scale for each channel have no integer form")
     op.check_integer_form()
     sums = op.sums()
-    bits = target.sum_bits if isinstance(op, ContractionOp) else 32
     # An i32 accumulator also holds −2^31, which the bound leaves out; 64-bit contracts have symmetric ranges.
-    if sums.bound > min((1 << bits - 1) - 1, WIDE_LIMIT - 1):
-        need = f"{sums} can reach {sums.bound}, more than a {bits}-bit accumulator holds"
+    if sums.bound > min((1 << target.sum_bits - 1) - 1, WIDE_LIMIT - 1):
+        need = f"{sums} can reach {sums.bound}, more than a {target.sum_bits}-bit accumulator holds"
         raise UnsupportedError(need, code="accumulator")
+    if sums.bound > ACCUMULATOR_MAX and not isinstance(op, ContractionOp):
+        rounding = rounding_for(op, followed_runtime(op), target.contract)
+        if wide_rounding(op, rounding) is None:
+            raise UnsupportedError(no_wide_form(rounding), code="accumulator")
     if not op.factors_fit():
         most = float(op.factors().max())
         need = f"its scales are a factor of {most:g} apart, which no 32-bit multiplier bridges"

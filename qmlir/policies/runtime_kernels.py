@@ -22,6 +22,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.ir.facts import INTEGER_OPERATOR, KERNEL, MIXED, ON_FLOATS, UNDELEGATED, UNSIGNED
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -68,6 +69,25 @@ def kernels_for(op: Operation, runtime: str) -> str:
 def has_rounding(op: Operation, runtime: str) -> bool:
     """Whether the runtime, and not the target, determines how an operation on quantized types is rounded."""
     return rounding_for(op, runtime, "").contract != ""
+
+
+def wide_rounding(op: Operation, rounding: Rounding) -> Rounding | None:
+    """Returns how an operation's sums of 64 bits are rounded; None if a followed runtime has no such sums.
+
+    By default, a contract without a form for 64 bits gives way to `single64`: the CPU computes such sums, whatever
+    device it is the host of.
+    """
+    if rounding.wide is not None:
+        return rounding.wide
+    contract = CONTRACTS[rounding.contract].wide
+    if contract is None and not has_rounding(op, followed_runtime(op)):
+        contract = "single64"
+    return None if contract is None else Rounding(contract)
+
+
+def no_wide_form(rounding: Rounding) -> str:
+    """The reason of an operation whose sums may need 64 bits under a contract that has not so many."""
+    return f"its sums may need 64 bits, which contract {rounding.contract} has not"
 
 
 def mixes_bytes(function: func.FuncOp) -> bool:

@@ -110,6 +110,9 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "profile": Option("path", "a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)"),
     "save-profile": Option("path", "keep the profile that is learned from --data", values=(".yaml",)),
+    "save-policy": Option(
+        "path", "with --precision auto, write the policy that makes the same network without it", values=(".yaml",)
+    ),
     "partial-profile": Option("flag", "accept a profile that lacks some of the tensors"),
     "profile-by-name": Option("flag", "accept tensors that were computed in another way then"),
     "data": Option(
@@ -154,11 +157,12 @@ OPTIONS: Mapping[str, Option] = {
         "MODULE:FUNCTION",
     ),
     "test-data": Option("path", "score and measure errors on these samples, and quantize on all of --data"),
-    "layer-errors": Option(
+    "measure": Option(
         "switch",
-        "name the operations with the lowest SQNR, and the SQNR at the outputs, on up to 8 samples, held out where "
-        "there are more than --samples (default: where there are samples and it takes a few seconds: up to 500 million "
-        "MACs and 200 operations)",
+        "say how far each output is from the float network's, warn where that is less than half of what its bits "
+        "allow, and name the operations that cost the outputs most; on the samples that --samples leaves over, or one "
+        "in five of 10 and more, which quantization then does not see, otherwise on samples that it used (default: "
+        "where there are samples)",
     ),
     "for": Option(
         "choice",

@@ -86,8 +86,10 @@ class QuantConfig:
     """The options of the quantizer for a whole network; each field is an option of `--quantize` and of its passes."""
 
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision | HalfPrecision = option(
-        "int8", "storage of activations, and of weights unless said otherwise; or floats of 16 bits to compute in"
+    precision: Precision | HalfPrecision | Literal["auto"] = option(
+        "int8",
+        "storage of activations, and of weights unless said otherwise; or floats of 16 bits to compute in; auto: int8, "
+        "and int16 or float for the few operations that cost the outputs too much",
     )
     weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
     calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
@@ -176,7 +178,8 @@ class OpConfig(QuantConfig):
     @property
     def integers(self) -> Precision:
         """The precision of integers: int8 where an operation computes in floats of 16 bits, for its integer readers."""
-        return "int8" if self.precision == "float16" or self.precision == "bfloat16" else self.precision
+        p = self.precision
+        return "int8" if p == "float16" or p == "bfloat16" or p == "auto" else p
 
     @property
     def format(self) -> Format:
@@ -213,8 +216,12 @@ class OpConfig(QuantConfig):
 
         Raises:
             QuantizationError: The schema and the precision do not go together, or the weights have no room for groups
-                or a codebook.
+                or a codebook; or the precision is `auto`, which needs a float network beside the quantized network.
         """
+        if self.precision == "auto":
+            remedy = "give int8, or quantize by qmlir quantize or qmlir.quantize, which have both"
+            need = "must be measured on samples, on the float and the quantized network"
+            raise QuantizationError(f"precision=auto {need}", where=where, got="one network", remedy=remedy)
         quantization_of_range(0.0, 0.0, self.schema, self.integers, where=where)
         self.check_few_bits(where)
 

@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from qmlir.errors import OptionError
 from qmlir.ir.facts import QUANTIZER
 from qmlir.settings.policy import Policy
-from qmlir.settings.quant_config import QuantConfig, policy_attribute, settings_of
+from qmlir.settings.quant_config import OpConfig, QuantConfig, policy_attribute, settings_of
 
 RULES = "rules"
 
@@ -41,6 +41,13 @@ def recorded_quantizer(module: ModuleOp) -> Mapping[str, Any] | None:
     except OptionError:  # the text was changed by hand
         return None
     return {**found, RULES: [{key: _as_list(value) for key, value in rule.items()} for rule in rules]}
+
+
+def recorded_config(module: ModuleOp) -> OpConfig:
+    """Returns the options that a network was quantized with where no rule applies; the standard ones if unknown."""
+    known = {name.replace("_", "-"): name for name in QuantConfig().options()}
+    held = recorded_quantizer(module) or {}
+    return OpConfig().with_settings({known[name]: value for name, value in held.items() if name in known})
 
 
 def _as_tuple(value: Any) -> Any:

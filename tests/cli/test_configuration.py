@@ -37,7 +37,7 @@ def written(folder: Path) -> dict[str, bytes]:
 def test_a_file_holds_what_the_command_line_holds() -> None:
     parser = command_parsers()["quantize"]
     op_config = {field.replace("_", "-") for field in QuantConfig().options()}
-    switches = {f"no-{name}" for name in (*op_config, "layer-errors")} | {"per-tensor"}
+    switches = {f"no-{name}" for name in (*op_config, "measure")} | {"per-tensor"}
     assert {*RUN_OPTIONS} == {*parser.long_flags()} - OF_ONE_RUN - op_config - switches
 
 
@@ -99,15 +99,15 @@ def test_defaults_are_resolved(small: Small, capsys: pytest.CaptureFixture[str])
 
 
 def test_the_command_line_wins(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = {"data": str(small.data), "samples": 3, "output": str(tmp_path / "a.mlir"), "layer-errors": True}
+    options = {"data": str(small.data), "samples": 3, "output": str(tmp_path / "a.mlir"), "measure": True}
     (tmp_path / "run.yaml").write_text(yaml.safe_dump({"options": options}))
-    command = ("quantize", small.onnx, "--policy", tmp_path / "run.yaml", "--samples", 2, "--no-layer-errors")
+    command = ("quantize", small.onnx, "--policy", tmp_path / "run.yaml", "--samples", 2, "--no-measure")
     assert run(*command, "-o", tmp_path / "b.mlir") == 0
     assert "learned from 2 samples" in capsys.readouterr().out
     assert not (tmp_path / "a.mlir").exists()
     assert (tmp_path / "b.mlir").exists()
     samples = list(small.samples[:2, None])
-    q = qmlir.quantize(small.onnx, policy=tmp_path / "run.yaml", data=samples)
+    q = qmlir.quantize(small.onnx, policy=tmp_path / "run.yaml", data=samples, measure=False)
     (tmp_path / "b").mkdir()
     qmlir.save(q, tmp_path / "b" / "b.mlir")
     assert (tmp_path / "b" / "b.mlir").read_bytes() == (tmp_path / "b.mlir").read_bytes()
@@ -155,9 +155,9 @@ def test_mistakes_in_python(small: Small) -> None:
 
 
 def test_words_of_options() -> None:
-    options = {"bind": {"N": 2}, "set": {"a.b": True}, "fail-on-float": False, "layer-errors": False, "features": "+f"}
+    options = {"bind": {"N": 2}, "set": {"a.b": True}, "fail-on-float": False, "measure": False, "features": "+f"}
     words = words_of(options, command_parsers()["quantize"], str)
-    assert words == ["--bind=N=2", "--set=a.b=true", "--no-layer-errors", "--features=+f"]
+    assert words == ["--bind=N=2", "--set=a.b=true", "--no-measure", "--features=+f"]
 
 
 def test_remedies_are_carried_out(small: Small) -> None:

@@ -29,7 +29,7 @@ def test_bfloat16_at_the_inputs_and_outputs(tmp_path: Path, capsys: pytest.Captu
     samples = rng.normal(size=(5, 6)).astype(np.float32)
     np.save(tmp_path / "x.npy", samples)
     data = ("--data", tmp_path / "x.npy")
-    options = ("--fail-on-float", "--no-layer-errors", "-o", tmp_path / "q.mlir")
+    options = ("--fail-on-float", "--no-measure", "-o", tmp_path / "q.mlir")
     assert run("quantize", tmp_path / "net.onnx", *data, *options) == 0
     assert run("run", tmp_path / "q.mlir", *data, "-o", tmp_path / "y.npz") == 0
     assert "y: bfloat16[5, 1, 3]" in capsys.readouterr().out

@@ -124,7 +124,7 @@ def test_one_step_with_scores(folder: Path, capsys: pytest.CaptureFixture[str]) 
     ("options", "message"),
     [
         (
-            ("--test-data", "pictures", "--no-layer-errors"),
+            ("--test-data", "pictures", "--no-measure"),
             "--test-data: is for a score; give --labels or --metric, too",
         ),
         (("--label-offset", "1"), "--label-offset: is for a score"),

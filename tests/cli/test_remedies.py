@@ -218,8 +218,8 @@ def test_a_bias_fits_once_it_is_constant_and_its_input_wide(folder: Path) -> Non
 
 def test_a_lower_precision_makes_sums_fit(folder: Path) -> None:
     assert REMEDIES["accumulator"] == "give it or its weights a lower precision in the policy"
-    nodes = [("Expand", "x s", "e", {}), ("ReduceSum", "e", "y", {"keepdims": 0})]
-    model = network(*nodes, s=np.array([30000, 8]))
+    nodes = [("Expand", "x s", "e", {}), ("MeanVarianceNormalization", "e", "y", {"axes": [0, 1]})]
+    model = network(*nodes, s=np.array([9000, 8]))
     (entry,) = (e for e in entries(model, folder, precision="int16") if e.outcome == "float")
     assert entry.code == "accumulator"
     lower = {"rules": [{"name": name, "precision": "int8"} for name in ("x", "e", "y")]}

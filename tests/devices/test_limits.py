@@ -97,6 +97,10 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     ("ops.add", device(), add(HALF, HALF, (i(8, 2, 4, 2, 4), i(8, 4, 1, 4))),
      add(HALF, HALF, (i(8, 2, 4, 2, 4), i(8, 4, 1, 1))),
      "operands are repeated by whole images, rows and columns alone, got 4x1x1"),
+    ("ops.mul", device(mul={}), Sample(qint.MulOp, "", (i(8, 4), i(8, 4))),
+     Sample(qint.MulOp, "", (i(16, 4), i(16, 4)), {}, i(64).element), "have at most 32 bits, got 64"),
+    ("ops.avgpool", device(), Sample(qint.GlobalSumPoolOp, "", (i(8, 1, 4, 4, 2),)),
+     Sample(qint.GlobalSumPoolOp, "", (i(8, 1, 4, 4, 2),), {}, i(64).element), "have at most 32 bits, got 64"),
     (
         "ops.move",
         device(),

@@ -500,7 +500,7 @@ def resize(op: qint.ResizeOp, x: Array) -> Result:
                 place[axis] = at(taps, index[axis], way[axis])
                 factor *= at(weights, index[axis], way[axis])
             result[index] += factor * (at(x, *place) - op.zero_point.value.data)
-    return result
+    return {index: math.floor(Fraction(total, 1 << op.dropped.value.data)) for index, total in result.items()}
 
 
 def interpolate(op: qint.InterpolateOp, x: Array) -> Result:

@@ -154,6 +154,9 @@ QINT_SAMPLES = (
     Sample(qint.ResizeOp, "one axis", (i(8, 2, 5, 3),), fixed({1: (5, 7)}, 14)),
     Sample(qint.ResizeOp, "rows and columns", (i(8, 1, 4, 5, 18),), fixed({1: (4, 7), 2: (5, 3)}, 10) | zero(-128)),
     Sample(qint.ResizeOp, "i16, channels first", (i(16, 1, 2, 4, 5),), fixed({3: (5, 9), 2: (4, 8)}, 6) | zero(5)),
+    Sample(qint.ResizeOp, "64 bits", (i(16, 1, 4, 5, 18),), fixed({1: (4, 7), 2: (5, 3)}, 15) | zero(-32768), i64),
+    Sample(qint.ResizeOp, "64 bits, fewer kept", (i(16, 1, 2, 4, 5),),
+           fixed({3: (5, 9), 2: (4, 8)}, 20) | zero(5) | {"dropped": int32(11)}, i64),
 )  # fmt: skip
 
 OTHER_SAMPLES = (

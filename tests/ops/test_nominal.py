@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i8, i16
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, f32, i8, i16
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.traits import OpTrait
 
@@ -29,9 +29,11 @@ from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.numerics import fixed_point
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.numerics.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
+from qmlir.numerics.schemas import SCHEMAS, Precision, Schema, choose_weight_quantization, weight_range
 from tests.conftest import THOROUGH
+from tests.ops.sample import axis, f
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
+from tests.ops.samples_reduction import over
 
 STEPS: dict[type[TensorOp], int] = {
     nn.SigmoidOp: 0,
@@ -52,6 +54,9 @@ STEPS: dict[type[TensorOp], int] = {
     nn.ReduceMinOp: 0,
 }
 """How far the stored integers may be off, where not one step."""
+
+PRECISIONS: dict[IntegerType, Precision] = {i8: "int8", i16: "int16"}
+"""The precision that stores data in a type."""
 
 NO_INTEGERS: dict[str, str] = load_target("cpu").floating | {nn.ConstantOp.name: "its integers are given"}
 """Operations without an integer form, each with the reason."""
@@ -78,13 +83,15 @@ class Quantized:
         return Quantized(type, fixed_point.quantize(real, scale, zero_point, *limits, type.numpy_dtype))
 
 
-def type_for(real: Array, schema: Schema) -> UniformType:
-    """The i8 type that a schema chooses for the range of some values."""
+def type_for(real: Array, schema: Schema, storage: IntegerType = i8) -> UniformType:
+    """The type that a schema chooses for the range of some values."""
     lo, hi = (float(real.min()), float(real.max())) if real.size else (0.0, 0.0)
-    return UniformType.per_tensor(i8, *choose_quantization(lo, hi, schema))
+    return UniformType.per_tensor(storage, *choose_quantization(lo, hi, schema, PRECISIONS[storage]))
 
 
-def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, per_channel: bool) -> list[Quantized]:
+def quantized_operands(
+    op: TensorOp, arrays: Sequence[Array], schema: Schema, *, per_channel: bool = False, storage: IntegerType = i8
+) -> list[Quantized]:
     """Operands with random integers, under types a quantizer would choose for the sample's own values.
 
     Operands that are not data, such as indices and conditions, stay as they are.
@@ -104,14 +111,18 @@ def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, pe
     pairs = list(zip(op.operands, arrays, strict=True))
     shared = None
     if op.has_trait(SameScale, value_if_unregistered=False):
-        shared = type_for(np.concatenate([a.reshape(-1) for o, a in pairs if o in data_operands(op)]), schema)
+        shared = type_for(np.concatenate([a.reshape(-1) for o, a in pairs if o in data_operands(op)]), schema, storage)
     return [
-        Quantized.of(a, shared or type_for(a, schema)) if o in data_operands(op) else Quantized(element_of(o), a)
+        Quantized.of(a, shared or type_for(a, schema, storage))
+        if o in data_operands(op)
+        else Quantized(element_of(o), a)
         for o, a in pairs
     ]
 
 
-def result_type(op: TensorOp, operands: Sequence[Quantized], real: Array, schema: Schema) -> UniformType | None:
+def result_type(
+    op: TensorOp, operands: Sequence[Quantized], real: Array, schema: Schema, storage: IntegerType = i8
+) -> UniformType | None:
     """The result's type by the operation's own rule; a free one leaves out the outermost tenth of its range.
 
     None for truth values and indices, which are not quantized.
@@ -121,11 +132,11 @@ def result_type(op: TensorOp, operands: Sequence[Quantized], real: Array, schema
     rules: Sequence[OpTrait] = [*op.get_traits_of_type(FixedScale), *op.get_traits_of_type(SameScale)]
     match rules:
         case [FixedScale() as rule]:
-            return UniformType.per_tensor(i8, *rule.result_parameters(schema, "int8"))
+            return UniformType.per_tensor(storage, *rule.result_parameters(schema, PRECISIONS[storage]))
         case [SameScale()]:
             return next(q.type for q in operands if isinstance(q.type, UniformType))
         case _:
-            return type_for(real * np.float32(0.9), schema)
+            return type_for(real * np.float32(0.9), schema, storage)
 
 
 def module_of(sample: Sample, operands: Sequence[Quantized], element: UniformType | None) -> ModuleOp:
@@ -160,7 +171,7 @@ CASES = [
 def test_integers_stay_within_a_step(sample: Sample, schema: Schema, per_channel: bool) -> None:
     float_op = sample.build()
     for seed in range(3 if THOROUGH else 1):
-        operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel)
+        operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel=per_channel)
         (real,) = float_op.evaluate(*(q.real for q in operands))
         type = result_type(float_op, operands, real, schema)
         nominal = real if type is None else Quantized.of(real, type).stored
@@ -171,6 +182,40 @@ def test_integers_stay_within_a_step(sample: Sample, schema: Schema, per_channel
         assert exact.dtype == nominal.dtype
         off = np.abs(exact.astype(np.int64) - nominal.astype(np.int64)).max(initial=0)
         assert off <= (0 if type is None else STEPS.get(sample.op, 1)), f"{off} steps off, seed {seed}, result {type}"
+
+
+WORDS = (
+    Sample(nn.GlobalAveragePoolOp, "of many", (f(1, 260, 260, 1, low=3, high=4),)),
+    Sample(nn.ReduceSumOp, "of many", (f(70_000, low=3, high=4),), over(0)),
+    Sample(nn.CumulativeSumOp, "of many", (f(70_000, low=3, high=4),), axis(0)),
+    Sample(nn.MulOp, "of one sign", (f(3, 70, low=2, high=5), f(70, low=-5, high=-2))),
+    Sample(nn.PReluOp, "of one sign", (f(3, 70, low=-9, high=-2), f(70, low=3, high=5))),
+)
+"""Samples whose sums or products exceed 32 bits on words."""
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        s for s in (*NN_SAMPLES, *WORDS)
+        if s.op in LOWERINGS and not issubclass(s.op, WeightedOp | nn.PowOp | nn.ModOp | nn.SquaredDifferenceOp)
+    ],
+    ids=str,
+)  # fmt: skip
+def test_words_stay_within_a_step(sample: Sample) -> None:
+    """Asymmetric integers of 16 bits, whose products and sums are the widest."""
+    op = sample.build()
+    operands = quantized_operands(op, sample.arrays(), "asymmetric", storage=i16)
+    (real,) = op.evaluate(*(q.real for q in operands))
+    type = result_type(op, operands, real, "asymmetric", i16)
+    nominal = real if type is None else Quantized.of(real, type).stored
+    module = module_of(sample, operands, type)
+    integers = to_integers(module)
+    assert_integers_only(integers)
+    (exact,) = evaluate(main_function(integers), [q.stored for q in operands[: sample.inputs]])
+    off = np.abs(exact.astype(np.int64) - nominal.astype(np.int64)).max(initial=0)
+    between_breakpoints = issubclass(sample.op, FunctionOp)
+    assert off <= (0 if type is None else 1 if between_breakpoints else STEPS.get(sample.op, 1)), f"{off} steps off"
 
 
 def assert_integers_only(module: ModuleOp) -> None:
@@ -205,7 +250,7 @@ def test_saturating_results_are_tried() -> None:
     """The types chosen above make some results reach the ends of their range, so that clamps are tested."""
     sample = next(s for s in NN_SAMPLES if s.op is nn.AddOp)
     op = sample.build()
-    operands = quantized_operands(op, sample.arrays(), "symmetric", per_channel=False)
+    operands = quantized_operands(op, sample.arrays(), "symmetric")
     (real,) = op.evaluate(*(q.real for q in operands))
     type = result_type(op, operands, real, "symmetric")
     assert type is not None

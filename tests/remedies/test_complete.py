@@ -3,16 +3,17 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.analysis import test_data_free, test_explore
+from tests.analysis import test_auto_precision, test_data_free, test_explore
+from tests.analysis import test_quality as test_measuring
 from tests.backends.onnx import test_states
 from tests.cli import (
     test_certify,
     test_configuration,
     test_forms,
     test_labels,
-    test_layer_errors,
     test_pictures,
     test_printed_options,
+    test_quality,
     test_report,
     test_streams,
 )
@@ -82,7 +83,15 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "leave it out: the suffix chooses the format": test_forms.test_remedies,
     "leave it out, or name such a file": test_forms.test_remedies,
     "make its folder first": test_forms.test_remedies,
-    "give one of them": test_layer_errors.test_errors_of_no_samples_are_refused,
+    "give the float network and data": test_measuring.test_samples_are_kept_aside_where_there_are_enough,
+    "give int8, or quantize by qmlir quantize or qmlir.quantize, which have both": (
+        test_auto_precision.test_auto_is_of_a_whole_network_and_measured
+    ),
+    "give data, and leave measure out": test_auto_precision.test_auto_is_of_a_whole_network_and_measured,
+    "give --data, and leave out --no-measure": test_auto_precision.test_auto_is_of_a_whole_network_and_measured,
+    "leave it out, or give --precision auto": test_auto_precision.test_auto_is_of_a_whole_network_and_measured,
+    "give both": test_measuring.test_half_of_the_arguments,
+    "give one of them": test_quality.test_measuring_no_samples_is_refused,
     "certify the network again": test_certify.test_a_stale_artefact,
     "give a network and -o FILE.json, or --check FILE.json": test_certify.test_options_that_do_not_fit,
     "drop --check or --output": test_certify.test_options_that_do_not_fit,

@@ -31,6 +31,7 @@ def strictly(*nodes: onnx.NodeProto, constants: Mapping[str, Any] | None = None,
 IMAGE, GRID = {"s": np.array([1, 1, 2, 4])}, {"g": np.full((1, 2, 2, 2), 0.3, np.float32)}
 SHAPED = node("Reshape", "x s", "i")
 SAMPLED: Sequence[onnx.NodeProto] = (SHAPED, node("GridSample", "i g"))
+STEEP: Sequence[onnx.NodeProto] = (node("Exp", "x", "e"), node("Exp", "e", "f"), node("Log", "f"))
 DOUBLE = TensorProto.DOUBLE
 STRICT: dict[str, object] = {"fail_on_float": True}
 ODD = 'qmlir.opaque "Odd" (%x) {reason = "unknown", source = {}} :'
@@ -51,6 +52,10 @@ CASES = {
     "computed-weights": Case(
         strictly(SHAPED, node("Sigmoid", "i", "w"), node("Conv", "i w"), constants=IMAGE),
         strictly(SHAPED, node("Conv", "i w"), constants=IMAGE | {"w": floats(1, 1, 2, 4)}),
+    ),
+    "steep": Case(
+        strictly(*STEEP),
+        strictly(*STEEP, policy={"rules": [{"kind": kind, "precision": "int8"} for kind in ("exp", "log")]}),
     ),
     "empty": Case(
         strictly(node("Slice", "x a b c", "e"), node("Relu", "e"), constants={"a": [0], "b": [0], "c": [1]}),

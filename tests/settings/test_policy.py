@@ -83,7 +83,7 @@ BROKEN = {
     "rules:\n- {between: [a], precision: int8}": (2, 13, r"between must be two tensors' names, got \[a\]"),
     "rules:\n- {regex: '[', precision: int8}": (2, 11, r"regex must be a regular expression, got \[ \(unterm"),
     "rules:\n- {name: x, percision: int8}": (2, 13, "there is no such setting, got percision; did you mean precision"),
-    "rules:\n- {name: x, precision: 8}": (2, 24, "must be one of int8, uint8, int16, float16, bfloat16, got 8"),
+    "rules:\n- {name: x, precision: 8}": (2, 24, "must be one of int8, uint8, int16, float16, bfloat16, auto, got 8"),
     "rules:\n- {name: x, keep-float: 'yes'}": (2, 25, "must be true or false, got yes"),
     "rules:\n- {name: x, range: 1}": (2, 20, r"must be \[lowest, highest\], got 1"),
     "rules:\n- {name: x, range: [1, 0]}": (2, 20, r"must be two finite numbers in order, got \[1, 0\]"),

@@ -12,6 +12,13 @@ func.func @resize(%x: tensor<1x2x3xi8>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @long_sums
+func.func @long_sums(%x: tensor<2xi16>) {
+  // CHECK: qint.resize %x {axes = array<i64: 0>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], dropped = 3 : i32} : tensor<2xi16> -> tensor<1xi64>
+  %0 = qint.resize %x {axes = array<i64: 0>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], dropped = 3 : i32} : tensor<2xi16> -> tensor<1xi64>
+  func.return
+}
+
 // CHECK-LABEL: func.func @interpolate
 func.func @interpolate(%x: tensor<1x2x3xi8>) {
   // CHECK: qint.interpolate %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xi32>, [3, 1]>], bits = array<i32: 2>, rounding = "half_away", offset = 128 : i32} : tensor<1x2x3xi8> -> tensor<1x1x3xi8>

@@ -1,4 +1,4 @@
-// What qint.resize refuses: weights that are no integers, data that are too wide.
+// What qint.resize refuses: weights that are no integers, data that are too wide, bits dropped of short sums.
 
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
@@ -11,6 +11,12 @@
 %x = "test.op"() : () -> tensor<2xi32>
 // q2_width: expected-error@+1 {{'qint.resize' multiplies integers of at most 16 bits, got i32}}
 %0 = qint.resize %x {axes = array<i64: 0>, taps = [#qmlir.weights<tensor<1x1xi64>, [0]>], weights = [#qmlir.weights<tensor<1x1xi32>, [1]>]} : tensor<2xi32> -> tensor<1xi32>
+
+// -----
+
+%x = "test.op"() : () -> tensor<2xi8>
+// p1_dropped: expected-error@+1 {{'qint.resize' drops 0 to 0 bits of its sums, got 3}}
+%0 = qint.resize %x {axes = array<i64: 0>, taps = [#qmlir.weights<tensor<1x1xi64>, [0]>], weights = [#qmlir.weights<tensor<1x1xi32>, [1]>], dropped = 3 : i32} : tensor<2xi8> -> tensor<1xi32>
 
 // -----
 

@@ -170,7 +170,7 @@ func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
 // -----
 
 // A maximum of one type is that of its integers; of two scales, slopes given by a tensor, squared differences and quotients, a table of all pairs of
-// bytes; of 16 bits and two scales a fallback.
+// bytes; of 16 bits and two scales that of integers of the result's scale.
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25>
 !w = !quant.uniform<i16:f32, 0.5>
@@ -183,7 +183,9 @@ func.func @litert_xnnpack(%a: tensor<4x!a>) -> tensor<4x!y> {
 // CHECK: qint.pair_lookup
 // CHECK: qint.pair_lookup
 // CHECK: nn.minimum %{{.*}} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
-// CHECK: nn.minimum %{{.*}}#qmlir.decision<float, "precision", "a choice between two scales has an integer form of 8 bits only">
+// CHECK: %[[L:.*]] = qint.requantize %{{.*}} {multiplier = array<i32: 1073741824>, shift = array<i32: 1>, {{.*}} : tensor<4xi16> -> tensor<4xi16>
+// CHECK-NEXT: %[[R:.*]] = qint.requantize %{{.*}} {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, {{.*}} : tensor<4xi16> -> tensor<4xi16>
+// CHECK-NEXT: nn.minimum %[[L]], %[[R]] : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
 func.func @choices(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>, %v: tensor<4x!v>) -> (tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!a>, tensor<4x!w>, tensor<4x!w>) {
   %0 = nn.maximum %a, %a : tensor<4x!a>, tensor<4x!a> -> tensor<4x!a>
   %1 = nn.maximum %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
@@ -233,15 +235,44 @@ func.func @prelu(%x: tensor<4x!h>, %s: tensor<4x!s>) -> tensor<4x!h> {
 !a = !quant.uniform<i8:f32, 0.5:3>
 !b = !quant.uniform<i8:f32, 0.25>
 !w = !quant.uniform<i16:f32, 0.5>
+!e = !quant.uniform<i16:f32, 1.0>
+!y = !quant.uniform<i16:f32, 2.0e+8>
 
-// Powers and remainders have a table of all pairs of bytes; of 16 bits they are computed on floats.
+// Powers and remainders have a table of all pairs of bytes; of 16 bits they are computed on floats, unless one operand is
+// a constant number: then the powers of the other are a table.
 // CHECK-LABEL: func.func @pairs
 // CHECK: qint.pair_lookup
 // CHECK-NEXT: qint.pair_lookup
-// CHECK: nn.pow {{.*}}"target cpu computes it on i8, not on i16"
-func.func @pairs(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>) -> (tensor<4x!a>, tensor<4x!b>, tensor<4x!w>) {
+// CHECK: nn.pow {{.*}}"powers of two computed operands, or with several exponents, have an integer form of 8 bits only"
+// CHECK: qint.interpolated_lookup %{{.*}} : tensor<4xi16> -> tensor<4xi16>
+func.func @pairs(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>) -> (tensor<4x!a>, tensor<4x!b>, tensor<4x!w>, tensor<4x!y>) {
+  %e = nn.constant <tensor<1xi16>, [3]> : tensor<1x!e>
   %0 = nn.pow %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
   %1 = nn.mod %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!b>
   %2 = nn.pow %w, %w : tensor<4x!w>, tensor<4x!w> -> tensor<4x!w>
-  func.return %0, %1, %2 : tensor<4x!a>, tensor<4x!b>, tensor<4x!w>
+  %3 = nn.pow %w, %e : tensor<4x!w>, tensor<1x!e> -> tensor<4x!y>
+  func.return %0, %1, %2, %3 : tensor<4x!a>, tensor<4x!b>, tensor<4x!w>, tensor<4x!y>
+}
+
+// -----
+
+// Products of words have 64 bits where 32 might not hold them. Those with one positive number are a change of scale, or
+// the integers as they are, where only the scale differs; without a runtime that multiplies.
+!x = !quant.uniform<i16:f32, 0.5:-32768>
+!z = !quant.uniform<i16:f32, 0.5:3>
+!c = !quant.uniform<i16:f32, 0.5>
+!y = !quant.uniform<i16:f32, 0.75:-32768>
+
+// CHECK-LABEL: func.func @words
+// CHECK: %[[P:.*]] = qint.mul %{{.*}}, %{{.*}} {lhs_zero_point = -32768 : i32, rhs_zero_point = 3 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi64>
+// CHECK-NEXT: qint.requantize %[[P]] {{.*}}contract = "single64"{{.*}} : tensor<4xi64> -> tensor<4xi16>
+// CHECK: qint.requantize %{{.*}} {input_zero_point = -32768 : i32, multiplier = array<i32: 1610612736>, shift = array<i32: 1>, {{.*}} : tensor<4xi16> -> tensor<4xi16>
+// CHECK-NEXT: nn.reshape %{{.*}} : tensor<4xi16> -> tensor<4xi16>
+// CHECK-NOT: qint.mul
+func.func @words(%x: tensor<4x!x>, %z: tensor<4x!z>) -> (tensor<4x!x>, tensor<4x!x>, tensor<4x!y>) {
+  %n = nn.constant <tensor<1xi16>, [3]> : tensor<1x!c>
+  %0 = nn.mul %x, %z : tensor<4x!x>, tensor<4x!z> -> tensor<4x!x>
+  %1 = nn.mul %x, %n : tensor<4x!x>, tensor<1x!c> -> tensor<4x!x>
+  %2 = nn.mul %n, %x : tensor<1x!c>, tensor<4x!x> -> tensor<4x!y>
+  func.return %0, %1, %2 : tensor<4x!x>, tensor<4x!x>, tensor<4x!y>
 }

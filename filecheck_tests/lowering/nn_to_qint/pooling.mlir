@@ -40,10 +40,11 @@ func.func @global(%x: tensor<1x4x4x2x!a>) -> tensor<1x1x1x2x!b> {
 !a = !quant.uniform<i8:f32, 0.5:127>
 !u = !quant.uniform<i32:f32, 0.5>
 
-// CHECK-LABEL: func.func @fallbacks
-// CHECK: nn.global_average_pool %{{.*}}#qmlir.decision<float, "accumulator", "the sum over the image can reach 2295000000, more than a 32-bit accumulator holds">
+// CHECK-LABEL: func.func @long_sums_and_fallbacks
+// CHECK: %[[S:.*]] = qint.global_sum_pool %{{.*}} {zero_point = 127 : i32} : tensor<1x3000x3000x1xi8> -> tensor<1x1x1x1xi64>
+// CHECK-NEXT: qint.requantize %[[S]] {{.*}}contract = "single64"
 // CHECK: nn.max_pool2d %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">
-func.func @fallbacks(%x: tensor<1x3000x3000x1x!a>, %u: tensor<1x2x2x1x!u>) -> (tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>) {
+func.func @long_sums_and_fallbacks(%x: tensor<1x3000x3000x1x!a>, %u: tensor<1x2x2x1x!u>) -> (tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>) {
   %0 = nn.global_average_pool %x : tensor<1x3000x3000x1x!a> -> tensor<1x1x1x1x!a>
   %1 = nn.max_pool2d %u {window = array<i64: 2, 2>} : tensor<1x2x2x1x!u> -> tensor<1x1x1x1x!u>
   func.return %0, %1 : tensor<1x1x1x1x!a>, tensor<1x1x1x1x!u>

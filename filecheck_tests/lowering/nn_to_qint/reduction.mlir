@@ -67,9 +67,11 @@ func.func @cumulative(%x: tensor<3x5x!a>) -> tensor<3x5x!b> {
 
 !w = !quant.uniform<i16:f32, 0.5>
 
-// Sums that may exceed 32 bits are floats.
+// Sums that may exceed 32 bits have 64.
 // CHECK-LABEL: func.func @long
-// CHECK: nn.cumulative_sum {{.*}}"the sum along its axis can reach 3276800000, more than a 32-bit accumulator holds"{{.*}} : tensor<100000xf32>
+// CHECK: %[[W:.*]] = nn.cast %{{.*}} : tensor<100000xi32> -> tensor<100000xi64>
+// CHECK-NEXT: %[[S:.*]] = nn.cumulative_sum %[[W]] {axis = 0 : i64} : tensor<100000xi64> -> tensor<100000xi64>
+// CHECK-NEXT: qint.requantize %[[S]] {{.*}}contract = "single64"
 func.func @long(%x: tensor<100000x!w>) -> tensor<100000x!w> {
   %0 = nn.cumulative_sum %x {axis = 0 : i64} : tensor<100000x!w> -> tensor<100000x!w>
   func.return %0 : tensor<100000x!w>

@@ -12,9 +12,10 @@ func.func @linear(%x: tensor<2x!a>) -> tensor<1x!b> {
   func.return %0 : tensor<1x!b>
 }
 
-// Along three axes there are too few bits for thirds: it stays float, and says why.
+// Along three axes 32 bits are too few for thirds: sums have 64, and the last bits of longer sums are dropped.
 // CHECK-LABEL: func.func @volume
-// CHECK: nn.resize {{.*}}#qmlir.decision<float, "target", "its weights in {{[0-9]+}} bits would be up to {{.*}} steps of its result off">
+// CHECK: %[[S:.*]] = qint.resize {{.*}}dropped = {{[0-9]+}} : i32} : tensor<2x2x2xi8> -> tensor<1x1x1xi64>
+// CHECK-NEXT: qint.requantize %[[S]] {{.*}}contract = "single64"
 func.func @volume(%x: tensor<2x2x2x!a>) -> tensor<1x1x1x!b> {
   %0 = nn.resize %x {axes = array<i64: 0, 1, 2>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>]} : tensor<2x2x2x!a> -> tensor<1x1x1x!b>
   func.return %0 : tensor<1x1x1x!b>
@@ -62,4 +63,17 @@ func.func @builtin(%y: tensor<1x2x4x1x!u>) -> tensor<1x3x4x1x!u> {
 func.func @wide(%x: tensor<1x2x4x!w>) -> tensor<1x1x4x!w> {
   %0 = nn.resize %x {axes = array<i64: 1>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xf64>, [0.75, 0.25]>]} : tensor<1x2x4x!w> -> tensor<1x1x4x!w>
   func.return %0 : tensor<1x1x4x!w>
+}
+
+// -----
+
+// Along four axes 64 bits are too few for thirds of words: it stays float, and says why.
+!w = !quant.uniform<i16:f32, 0.5>
+!v = !quant.uniform<i16:f32, 0.25>
+
+// CHECK-LABEL: func.func @four
+// CHECK: nn.resize {{.*}}#qmlir.decision<float, "target", "its weights in {{[0-9]+}} bits would be up to {{.*}} steps of its result off">
+func.func @four(%x: tensor<2x2x2x2x!w>) -> tensor<1x1x1x1x!v> {
+  %0 = nn.resize %x {axes = array<i64: 0, 1, 2, 3>, taps = [#qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>, #qmlir.weights<tensor<1x2xi64>, [0, 1]>], weights = [#qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>, #qmlir.weights<tensor<1x2xf64>, [0.3333333333333333, 0.6666666666666667]>]} : tensor<2x2x2x2x!w> -> tensor<1x1x1x1x!v>
+  func.return %0 : tensor<1x1x1x1x!v>
 }

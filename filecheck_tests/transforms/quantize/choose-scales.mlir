@@ -47,7 +47,9 @@ func.func @one_scale(%a: tensor<1x2x2x1xf32>, %b: tensor<1x1x1x1xf32>) -> tensor
   calib.observe %0 {name = "p", range = [-3.0, 1.0]} : tensor<1x1x1x1xf32>
   %1 = nn.concat %0, %b {axis = 3 : i64} : tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32> -> tensor<1x1x1x2xf32>
   %2 = nn.reshape %1 {shape = array<i64: 2>} : tensor<1x1x1x2xf32> -> tensor<2xf32>
-  func.return %2 : tensor<2xf32>
+  %3 = nn.neg %2 : tensor<2xf32> -> tensor<2xf32>
+  calib.observe %3 {name = "n", range = [-63.5, 64.0]} : tensor<2xf32>
+  func.return %3 : tensor<2xf32>
 }
 
 // A function's own range wants no profile, and an observed one does not change it.
@@ -83,7 +85,9 @@ func.func @own_range_and_another(%x: tensor<4xf32>) -> tensor<8xf32> {
   calib.observe %x {name = "x", range = [-1.0, 2.0]} : tensor<4xf32>
   %0 = nn.sigmoid %x : tensor<4xf32> -> tensor<4xf32>
   %1 = nn.concat %0, %x {axis = 0 : i64} : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
-  func.return %1 : tensor<8xf32>
+  %2 = nn.neg %1 : tensor<8xf32> -> tensor<8xf32>
+  calib.observe %2 {name = "n", range = [-2.0, 1.0]} : tensor<8xf32>
+  func.return %2 : tensor<8xf32>
 }
 
 // What a pad adds is part of the range; an infinite one saturates.
@@ -205,7 +209,7 @@ func.func @quantized_neighbour(%x: tensor<1x2x2x1x!q>) -> tensor<1x1x1x1xf32> {
 
 // A quotient by a constant has integers; a computed divisor may be as small as a step.
 // CHECK-LABEL: func.func @quotients
-// CHECK: nn.div %{{.*}}, %x {{.*}}#qmlir.decision<float, "target", "its divisor is computed at run time; quantized, it would lose its digits near 0">
+// CHECK: nn.div %{{.*}}, %x {{.*}}#qmlir.decision<float, "target", "its divisor is computed at run time, and may come near 0, where integers would lose its digits">
 // CHECK: %[[Y:.*]] = nn.div
 // CHECK-NEXT: quant.qcast %[[Y]]
 func.func @quotients(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
@@ -260,5 +264,26 @@ func.func @narrow_operand(%x: tensor<1x2xf32>, %w: tensor<1x2xf32>, %h: tensor<1
   calib.observe %2 {name = "c", range = [-254.0, 256.0]} : tensor<1x8xf32>
   %3 = nn.neg %h : tensor<1x2xf32> -> tensor<1x2xf32>
   calib.observe %3 {name = "m", range = [-130.0, 130.0]} : tensor<1x2xf32>
-  func.return %0, %2, %3 : tensor<1x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>
+  %4 = nn.neg %2 : tensor<1x8xf32> -> tensor<1x8xf32>
+  calib.observe %4 {name = "d", range = [-256.0, 254.0]} : tensor<1x8xf32>
+  func.return %0, %4, %3 : tensor<1x2xf32>, tensor<1x8xf32>, tensor<1x2xf32>
+}
+
+// Results of different ranges that the network joins at its end are dequantized by scales of their own.
+// CHECK-LABEL: func.func @delivered
+// CHECK: quant.qcast %{{.*}}<i8:f32, 3.906250e-03:-128>>
+// CHECK-NEXT: %[[SCORES:.*]] = quant.dcast
+// CHECK: quant.qcast %{{.*}}<i8:f32, 5.000000e-01>>
+// CHECK-NEXT: %[[BOXES:.*]] = quant.dcast
+// CHECK-NEXT: nn.concat %[[BOXES]], %[[SCORES]] {qmlir.decision = #qmlir.decision<quantized, "delivered"
+// CHECK-NEXT: nn.reshape %{{.*}} {qmlir.decision = #qmlir.decision<quantized, "delivered"
+// CHECK-NEXT: func.return
+func.func @delivered(%x: tensor<4xf32>) -> tensor<2x4xf32> {
+  calib.observe %x {name = "x", range = [-1.0, 2.0]} : tensor<4xf32>
+  %0 = nn.sigmoid %x : tensor<4xf32> -> tensor<4xf32>
+  %1 = nn.exp %x : tensor<4xf32> -> tensor<4xf32>
+  calib.observe %1 {name = "e", range = [-64.0, 63.5]} : tensor<4xf32>
+  %2 = nn.concat %1, %0 {axis = 0 : i64} : tensor<4xf32>, tensor<4xf32> -> tensor<8xf32>
+  %3 = nn.reshape %2 {shape = array<i64: 2, 4>} : tensor<8xf32> -> tensor<2x4xf32>
+  func.return %3 : tensor<2x4xf32>
 }

@@ -13,12 +13,13 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interpolation import InterpolationOp
-from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
+from qmlir.dialects.nn.elementwise import ExtremumOp, FunctionOp, OperandPairOp
 from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
 from qmlir.ir.registry import Registry
 from qmlir.lowering.nn_to_qint.convert import signed
 from qmlir.lowering.nn_to_qint.scales import limits
+from qmlir.numerics.contracts import MULTIPLIER_BITS
 
 Meaning = Mapping[str, Any]
 
@@ -57,6 +58,11 @@ def _of_requantization(op: qint.RequantizeOp, source: Operation) -> list[float] 
         return None
     if isinstance(source, nn.PReluOp) and len(factors) == 2:  # one for x, one for the product of x and the slope
         factors = [factors[isinstance(op.x.owner, qint.MulOp)]]
+    if isinstance(source, nn.MulOp) and not isinstance(op.x.owner, qint.MulOp) and (number := source.one_number()):
+        factors = [factors[0] * (number.stored - uniform(source.operands[number.place]).zero_point)]
+    if isinstance(source, ExtremumOp) and len(factors) == 2:  # one for each operand
+        own = op.multiplier.get_values()[0] * 2.0 ** (op.shift.get_values()[0] - MULTIPLIER_BITS)
+        factors = [min(factors, key=lambda factor: abs(factor - own))]
     return factors if len(factors) in (1, len(op.multiplier)) else None
 
 
@@ -96,7 +102,7 @@ def _of_resize(op: qint.ResizeOp, source: Operation) -> Meaning:
     weights = _weights(op, source)
     if weights is None or not isinstance(source, nn.ResizeOp):
         return {"weights": None, "bits": None}
-    return {"weights": weights, "bits": [source.fixed_weights()[0]] * len(weights)}
+    return {"weights": weights, "bits": [source.fixed_weights().bits] * len(weights)}
 
 
 def _of_interpolation(op: qint.InterpolateOp, source: Operation) -> Meaning:

@@ -195,6 +195,29 @@ def _single(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation
     return half_up(values, total, MULTIPLIER_BITS - shift, op)
 
 
+def _single64(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
+    """Writes the product in two parts, of the low 16 bits and of the others: together they have more than 64 bits."""
+    graph = values.graph
+    multiplier, shift = (_along_channels(op, a, order) for a in _parameters(op))
+    bits = MULTIPLIER_BITS - shift - LOW_BITS
+    if int(bits.min(initial=1)) < 1:
+        raise UnsupportedError("must have factors below 2^14", f"a shift of {shift.max()}", "export as onnx-qdq")
+    data = minus(graph, graph.cast(x, INT64), op.input_zero_point.value.data)
+    high, low = (graph.node("Mul", part, graph.constant(multiplier)) for part in _parts(graph, data, LOW_BITS))
+    return half_up(values, graph.node("Add", high, _parts(graph, low, LOW_BITS)[0]), bits, op)
+
+
+LOW_BITS = 16
+"""The bits of a 64-bit accumulator that are multiplied by themselves."""
+
+
+def _parts(graph: Graph, x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """Returns (x >> bits, the low bits of x) of int64 numbers: Mod has the divisor's sign, and Div is exact then."""
+    part = number(graph, 1 << bits, INT64)
+    low = graph.node("Mod", x, part)
+    return graph.node("Div", graph.node("Sub", x, low), part), low
+
+
 def _float_even(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
     return _narrowed(op, values, values.graph.node("Round", _product(op, values, x, order)))
 
@@ -208,6 +231,7 @@ def _float_sum(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutat
 CONTRACTS: dict[str, Callable[[qint.RequantizeOp, Values, Tensor, Permutation], Tensor]] = {
     "single": _single,
     "shift": _single,
+    "single64": _single64,
     "float_even": _float_even,
     "float_sum": _float_sum,
 }
@@ -344,11 +368,11 @@ def float_add(op: qint.FloatAddOp, values: Values) -> None:
 
 @computes(qint.MulOp)
 def mul(op: qint.MulOp, values: Values) -> None:
-    """Writes a product in 32 bits."""
+    """Writes a product in the width of the accumulators."""
     graph = values.graph
     order, operands = operands_in_order(values, op.operands, shape_of(op.acc))
-    points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
-    factors = [minus(graph, graph.cast(x, INT32), point) for x, point in zip(operands, points, strict=True)]
+    points, wide = (op.lhs_zero_point.value.data, op.rhs_zero_point.value.data), stored_dtype(op.acc)
+    factors = [minus(graph, graph.cast(x, wide), point) for x, point in zip(operands, points, strict=True)]
     values.define(op.acc, graph.node("Mul", *factors), order)
 
 
@@ -410,9 +434,9 @@ def average_pool2d(op: qint.AveragePool2DOp, values: Values) -> None:
 
 @computes(qint.GlobalSumPoolOp)
 def global_sum_pool(op: qint.GlobalSumPoolOp, values: Values) -> None:
-    """Writes ReduceSum in 32 bits."""
+    """Writes ReduceSum in the width of the accumulators."""
     graph, order = values.graph, values.order(op.x)
-    x = minus(graph, graph.cast(values.stored(op.x, order), INT32), op.zero_point.value.data)
+    x = minus(graph, graph.cast(values.stored(op.x, order), stored_dtype(op.acc)), op.zero_point.value.data)
     values.define(op.acc, graph.node("ReduceSum", x, graph.indices([order.index(1), order.index(2)])), order)
 
 
@@ -437,9 +461,12 @@ def lookup(op: qint.LookupOp, values: Values) -> None:
 def resize(op: qint.ResizeOp, values: Values) -> None:
     """Writes Gather, Mul and Add for each tap (a neighbour that an output element reads)."""
     graph, order = values.graph, values.order(op.x)
-    y = minus(graph, graph.cast(values.stored(op.x, order), INT32), op.zero_point.value.data)
+    wide = stored_dtype(op.acc)
+    y = minus(graph, graph.cast(values.stored(op.x, order), wide), op.zero_point.value.data)
     for axis, taps, weights in op.tables():
-        y = along(graph, y, order.index(axis), len(order), taps, weights)
+        y = along(graph, y, order.index(axis), len(order), taps, weights.astype(wide))
+    if bits := op.dropped.value.data:
+        y, _ = _parts(graph, y, bits)
     values.define(op.acc, y, order)
 
 

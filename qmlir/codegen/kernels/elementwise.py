@@ -180,14 +180,16 @@ class Resize(Kernel):
 
     name        the kernel's symbol
     axes        the resized axes, in the order in which they are resized
-    zero_point  subtracted from integers, which are summed in i32; None for floats
+    zero_point  subtracted from integers, which are summed in the type of y; None for floats
     widths      lanes of the vectors over the last dimension; empty for scalars
+    dropped     how many low bits of a sum are dropped
     """
 
     name: str
     axes: tuple[int, ...]
     zero_point: int | None
     widths: tuple[int, ...]
+    dropped: int
 
     @property
     def symbol(self) -> str:
@@ -205,7 +207,8 @@ class Resize(Kernel):
 
             def compute(i: Value, lanes: int | None) -> None:
                 place = [*rows, i]
-                y.store(self._value(code, x, tables, place, place, len(self.axes), lanes), *place)
+                total = self._value(code, x, tables, place, place, len(self.axes), lanes, y.element)
+                y.store(total >> self.dropped if self.dropped else total, *place)
 
             code.spans(0, length, compute, self.widths)
 
@@ -218,24 +221,25 @@ class Resize(Kernel):
         place: Sequence[Value],
         depth: int,
         lanes: int | None,
+        sums: Attribute,
     ) -> Value:
-        """The element at `place` of x after its first `depth` axes are resized.
+        """The element at `place` of x after its first `depth` axes are resized, in the type `sums`.
 
         `result` is the position in y of the element that is computed; it selects the taps and weights.
         """
         if depth == 0:
             element = x.load(*place, lanes=lanes)
-            return element if self.zero_point is None else element.to(i32) - self.zero_point
+            return element if self.zero_point is None else (element.to(i32) - self.zero_point).to(sums)
         axis = self.axes[depth - 1]
         taps, weights = tables[2 * depth - 2 : 2 * depth]
 
-        def step(t: Value, sums: list[Value]) -> list[Value]:
+        def step(t: Value, totals: list[Value]) -> list[Value]:
             own = list(place)
             own[axis] = taps.load(result[axis], t).to(INDEX)
-            value = self._value(code, x, tables, result, own, depth - 1, lanes)
-            return [sums[0] + weights.load(result[axis], t).spread(lanes) * value]
+            value = self._value(code, x, tables, result, own, depth - 1, lanes, sums)
+            return [totals[0] + weights.load(result[axis], t).to(sums).spread(lanes) * value]
 
-        zero = code.zeros(weights.element, lanes)
+        zero = code.zeros(sums, lanes)
         return code.fold(0, taps.shape[1], [zero], step, name="t")[0]
 
 
@@ -246,6 +250,7 @@ def lower_resize(
     x: SSAValue,
     y: SSAValue,
     zero_point: int | None = None,
+    dropped: int = 0,
 ) -> None:
     """Calls the kernel for a tensor x and its result y.
 
@@ -256,7 +261,7 @@ def lower_resize(
     if prod(result):
         constants = [state.constant(table) for _, taps, weights in tables for table in (taps, weights)]
         kept = len(shape) - 1 not in place
-        kernel = Resize(name, tuple(place), zero_point, WIDTHS if kept else ())
+        kernel = Resize(name, tuple(place), zero_point, WIDTHS if kept else (), dropped)
         items = result[0] if len(result) > 1 else 1
         state.call(kernel, [state.view(state.buffer(x), shape), *constants, state.view(buffer, result)], items)
     state.replace(y, buffer)

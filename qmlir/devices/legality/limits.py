@@ -214,6 +214,8 @@ LIMITS = (
           lambda op: len({element_of(op.lhs), element_of(op.rhs)}), lambda device, kind: 1),
     Limit("ops.*", ["add", "mul"], "operands are repeated by whole images, rows and columns alone",
           properties.repeated_otherwise, lambda device, kind: (), lambda got, wanted: False),
+    Limit("ops.*", ["mul", "avgpool"], "products and sums of pools have at most {wanted} bits",
+          properties.accumulator_bits, lambda device, kind: 32),
     Limit("ops.move", ["move"], "data moves in at most {wanted} boxes", properties.transfers,
           lambda device, kind: MOST_TRANSFERS),
     Limit("ops.lut.type", ["lut"], "entries of a table are {wanted}", lambda op: str(element_of(op.y)),

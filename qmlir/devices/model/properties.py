@@ -289,6 +289,11 @@ def offset(op: Operation) -> int | None:
     return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None
 
 
+def accumulator_bits(op: Operation) -> int | None:
+    """The width of the sums of a pool, or of the products of two tensors; None of other operations."""
+    return width_of(op.acc) if isinstance(op, qint.GlobalSumPoolOp | qint.MulOp) else None
+
+
 def repeated_otherwise(op: qint.AddOp | qint.MulOp) -> tuple[int, ...] | None:
     """The shape of an operand that is broadcast along channels, or along part of the images; None if there is none.
 

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, is_float, is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
-from qmlir.dialects.nn.quantizable import NARROW, Float64s, Int64s, Scales, Sums, is_exact, uniform, widest
+from qmlir.dialects.nn.quantizable import NARROW, Float64s, Int64s, Scales, Sums, is_plain_sum, uniform, widest
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
 from qmlir.dialects.quant.types import UniformType
@@ -58,7 +58,7 @@ class ContractionOp(Clamped, abc.ABC):
     y = result_def(TensorType)
 
     def is_accumulator(self, value: SSAValue) -> bool:
-        return value is self.y and is_exact(self)
+        return value is self.y and is_plain_sum(value)
 
 
 class WeightedOp(ContractionOp, abc.ABC):

@@ -4,7 +4,7 @@ import abc
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
+from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, BYTES, NARROW, Scales, Sums, is_exact, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.quant.types import UniformType
@@ -133,6 +134,13 @@ class StepOp(FunctionOp, abc.ABC):
         return super().scalar(x.astype(np.float32).astype(np.float64))
 
 
+class OneNumber(NamedTuple):
+    """A constant operand of a single element: its place, 0 or 1, and its stored integer."""
+
+    place: int
+    stored: int
+
+
 class OperandPairOp(BinaryTensorOp, PointwiseOp, abc.ABC):
     """An operation of two operands.
 
@@ -144,6 +152,15 @@ class OperandPairOp(BinaryTensorOp, PointwiseOp, abc.ABC):
     def has_words(self) -> bool:
         """Whether a value has more than 8 bits, so that a table of pairs of bytes cannot compute the operation."""
         return any(uniform(value).storage_width > 8 for value in (self.lhs, self.rhs, self.y))
+
+    def one_number(self) -> OneNumber | None:
+        """The operand that is a constant of a single element, beside an operand of the result's shape; else None."""
+        for place, (value, other) in enumerate(((self.lhs, self.rhs), (self.rhs, self.lhs))):
+            if isinstance(value.owner, ConstantOp) and shape_of(other) == shape_of(self.y):
+                array = value.owner.value.array
+                if array.size == 1:
+                    return OneNumber(place, int(array.reshape(-1)[0]))
+        return None
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -291,6 +308,8 @@ class PowOp(OperandPairOp):
 
     Floats are computed in f64 and rounded once. Integers wrap around: for exponents above 63 only the parity of the
     exponent counts. For negative exponents the integer power is rounded toward zero, and 0 to a negative power is 0.
+
+    The integer form is a table of all pairs of bytes. Wider data require one constant exponent, or one constant base.
     """
 
     name = "nn.pow"
@@ -299,9 +318,14 @@ class PowOp(OperandPairOp):
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
-    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
 
     traits = traits_def(FreeScale())
+
+    def check_integer_form(self) -> None:
+        if self.has_words() and self.one_number() is None:
+            need = "powers of two computed operands, or with several exponents, have an integer form of 8 bits only"
+            raise UnsupportedError(need, code="precision")
 
     def formula(self, *operands: N) -> N:
         base, exponent = operands
@@ -335,17 +359,22 @@ class ExtremumOp(ArithmeticOp, abc.ABC):
     """A maximum or minimum of two elements.
 
     The integer form compares stored integers if operands and result have one quantized type. Else it is a table of all
-    pairs, which requires operands of 8 bits.
+    pairs for operands of 8 bits; wider operands are brought to the result's scale first, which keeps their order.
     """
 
     def chooses_integers(self) -> bool:
         """Whether stored integers can be compared directly, because operands and result have the same type."""
         return uniform(self.lhs) == uniform(self.rhs) == uniform(self.y)
 
-    def check_integer_form(self) -> None:
+    def rescales(self) -> bool:
+        """Whether the integer form brings the operands to the result's scale before it compares them."""
         wide = any(uniform(value).storage_width > 8 for value in (self.lhs, self.rhs))
-        if wide and not self.chooses_integers():
-            raise UnsupportedError("a choice between two scales has an integer form of 8 bits only", code="precision")
+        return wide and not self.chooses_integers()
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        if not self.rescales():
+            return super().ratios(scales)
+        return np.concatenate([scales(self.lhs), scales(self.rhs)]) / scales(self.y)
 
 
 @irdl_op_definition

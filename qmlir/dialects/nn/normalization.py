@@ -262,7 +262,7 @@ class LpNormalizationOp(NormalizationOp):
     (C1) the axis lies within the rank and there are elements along it
     (C2) p is 1 or 2
 
-    The integer form requires p = 2 and a result's scale between 2^−16 and 1.
+    The integer form requires p = 2 and a result's scale between 2^−16 and 1, on data of 16 bits between 2^−24 and 1.
     """
 
     name = "nn.lp_normalization"
@@ -281,7 +281,7 @@ class LpNormalizationOp(NormalizationOp):
     def check_integer_form(self) -> None:
         if self.p.value.data != 2:
             raise UnsupportedError("its division by a sum of magnitudes has no integer form on this target")
-        check_share(self, -16)
+        check_share(self, -16 if computed_storage(uniform(self.x).storage) == "i8" else -24)
         super().check_integer_form()
 
     def quotient(self) -> RootQuotient:

@@ -119,9 +119,10 @@ class QuantizableOp(TensorOp, abc.ABC):
         return False
 
     def is_accumulator(self, value: SSAValue) -> bool:
-        """Whether the operation takes or gives a value of 32 bits as exact sums, whatever data its integer form takes.
+        """Whether the operation takes or gives a value of 32 bits, whatever data its integer form takes.
 
-        For a product, these are its own sums, in steps of the product of its operands' scales.
+        An elementwise product gives its own sums, in steps of the product of its operands' scales. A contraction
+        gives its sums in any steps.
         """
         return False
 
@@ -197,9 +198,13 @@ def widest(element: UniformType) -> int:
 
 def is_exact(op: QuantizableOp) -> bool:
     """Whether an operation's result is its sums as they are: i32 in steps of the product of its operands' scales."""
-    result = uniform(op.results[0])
-    plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
-    return plain and not result.is_per_axis and bool((op.factors() == 1).all()) and op.fits_32_bits()
+    return is_plain_sum(op.results[0]) and bool((op.factors() == 1).all()) and op.fits_32_bits()
+
+
+def is_plain_sum(value: SSAValue) -> bool:
+    """Whether a value is stored as i32 with one scale and without a zero point, as sums are that keep their digits."""
+    element = uniform(value)
+    return element.storage_width == 32 and element.is_signed and element.zero_points == (0,) and not element.is_per_axis
 
 
 def storage_name(storage: IntegerType) -> str:

@@ -14,19 +14,47 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.contraction import SAME_SCALE
-from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, NARROW, Float64s, Scales, uniform, widest
+from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, NARROW, Float64s, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
 from qmlir.ir.samples import Axes, MixesSamples
 from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.elementary.lanes import I64, Lanes, N
 
 INTERPOLATION_BITS = 15
-"""The most fraction bits of an interpolation weight."""
+"""The most fraction bits of an interpolation weight whose sums have 32 bits, or 62 where it rounds itself."""
+
+WIDE_INTERPOLATION_BITS = 20
+"""The most fraction bits of an interpolation weight whose sums have 62 bits and are requantized."""
+
+LONGEST_SUM = (1 << 62) - 1
+"""The largest magnitude of a sum in an i64 accumulator, before low bits are dropped."""
+
+FRACTION_BITS = 24
+"""The fraction bits that a sum of 64 bits keeps: more would need factors between scales that have no multiplier."""
+
+SUM_BITS = WIDE_LIMIT.bit_length() - 1
+"""The bits of a sum of 64 bits when it is requantized: lower bits are dropped before."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # Resizing of images by interpolation.
+
+
+@dataclass(frozen=True)
+class FixedWeights:
+    """Weights of an interpolation as multiples of 2^−bits.
+
+    weights  the multiples, for each axis
+    reach    the largest magnitude of the sums
+    dropped  how many low bits of the sums are dropped before they are requantized
+    """
+
+    bits: int
+    weights: list[npt.NDArray[np.int32]]
+    reach: int
+    dropped: int
 
 
 @irdl_op_definition
@@ -36,7 +64,7 @@ class ResizeOp(UnaryTensorOp, NNOp, InterpolationOp):
     The f64 weights are rounded to the element type; then each product and each sum is rounded to it.
 
     The integer form requires, unless it `rounds_itself`, that some number of fraction bits of the weights makes sums of
-    32 bits, and that results with these weights are off by at most half a step.
+    62 bits, and that results with these weights are off by at most half a step.
     """
 
     name = "nn.resize"
@@ -57,32 +85,57 @@ class ResizeOp(UnaryTensorOp, NNOp, InterpolationOp):
         """The weights of each axis rounded to f32, as float networks and model files hold them."""
         return [weights.astype(np.float32).astype(np.float64) for _, _, weights in self.tables()]
 
-    def fixed_weights(self) -> tuple[int, list[npt.NDArray[np.int32]]]:
-        """(b, weights of each axis as multiples of 2^−b), with as many bits as fit 32-bit sums along all axes.
+    def fixed_weights(self) -> "FixedWeights":
+        """The weights in fixed point, with as many bits as fit sums of 32 bits, or of 62 bits where these are too few.
 
         Raises:
-            UnsupportedError: No b fits 32-bit sums, or the result could be off by more than half a step.
+            UnsupportedError: No number of bits fits, or the result could be off by more than half a step.
         """
-        real = self.float32_weights()
-        element = uniform(self.x)
-        for bits in range(INTERPOLATION_BITS, 0, -1):
+        away, found = 0.0, None
+        wide = WIDE_INTERPOLATION_BITS
+        for most, limit in ((INTERPOLATION_BITS, ACCUMULATOR_MAX), (wide, WIDE_LIMIT - 1), (wide, LONGEST_SUM)):
+            found = self._fitted_weights(most, limit)
+            if found is not None and (away := self._steps_away(found)) <= 0.5:
+                return found
+        if found is None:
+            raise UnsupportedError("its weighted sums do not fit a 64-bit accumulator", code="accumulator")
+        raise UnsupportedError(f"its weights in {found.bits} bits would be up to {away:.2g} steps of its result off")
+
+    def _fitted_weights(self, most: int, limit: int) -> "FixedWeights | None":
+        """The weights with the most bits under which all sums stay within a limit; None if no number of bits fits."""
+        real, widest_data = self.float32_weights(), widest(uniform(self.x))
+        largest = max(float(np.abs(w).max(initial=0)) for w in real)
+        for bits in range(most, 0, -1):
+            if largest * 2.0**bits >= 1 << 31:
+                continue
             stored = [fixed_point.fixed_point_rows(w, bits) for w in real]
-            sums = prod(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in stored)
-            if sums * widest(element) <= ACCUMULATOR_MAX:
-                break
-        else:
-            raise UnsupportedError("its weighted sums do not fit a 32-bit accumulator", code="accumulator")
+            reach = prod(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in stored) * widest_data
+            if reach <= limit:
+                more = max(reach.bit_length() - SUM_BITS, bits * len(real) - FRACTION_BITS)
+                return FixedWeights(bits, stored, reach, max(0, more) if limit > ACCUMULATOR_MAX else 0)
+        return None
+
+    def _steps_away(self, fixed: "FixedWeights") -> float:
+        """How many steps of the result the weights in fixed point could move it."""
+        real, element = self.float32_weights(), uniform(self.x)
         norms = [float(np.abs(w).sum(axis=1).max(initial=0)) for w in real]
         half = (element.storage_max - element.storage_min) / 2
         away = 0.0
-        for axis, (weights, rounded) in enumerate(zip(real, stored, strict=True)):
-            errors = rounded / (1 << bits) - weights
+        for axis, (weights, rounded) in enumerate(zip(real, fixed.weights, strict=True)):
+            errors = rounded / (1 << fixed.bits) - weights
             each = np.abs(errors).sum(axis=1) * half + np.abs(errors.sum(axis=1)) * widest(element)
             away += float(each.max(initial=0)) * prod(n for other, n in enumerate(norms) if other != axis)
-        away *= element.scale / uniform(self.y).scale
-        if away > 0.5:
-            raise UnsupportedError(f"its weights in {bits} bits would be up to {away:.2g} steps of its result off")
-        return bits, stored
+        return away * element.scale / uniform(self.y).scale
+
+    def check_integer_form(self) -> None:
+        if not self.rounds_itself():
+            self.fixed_weights()
+
+    def sums(self) -> Sums:
+        if self.rounds_itself():
+            return super().sums()
+        fixed = self.fixed_weights()
+        return Sums.up_to(fixed.reach >> fixed.dropped, "a weighted sum")
 
     def rounds_itself(self) -> bool:
         """Whether a 16-bit interpolation keeps scale and zero point, and its weights are ≥ 0 and sum to 1.
@@ -98,8 +151,8 @@ class ResizeOp(UnaryTensorOp, NNOp, InterpolationOp):
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
         if self.rounds_itself():
             return super().ratios(scales)
-        bits, weights = self.fixed_weights()
-        return scales(self.x) / (scales(self.y) * scales.dtype(1 << bits * len(weights)))
+        fixed = self.fixed_weights()
+        return scales(self.x) / (scales(self.y) * scales.dtype(1 << fixed.bits * len(fixed.weights) - fixed.dropped))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -40,8 +40,6 @@ Exact: TypeAlias = type[np.float32 | np.float64 | np.int64]
 class ContractionOp(AccumulatingOp, abc.ABC):
     """Sums of products of two tensors, accumulated in i32 or i64."""
 
-    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32, i64)
-
     @staticmethod
     def exact(terms: int, lhs: int, rhs: int) -> Exact:
         """The type in which a sum of `terms` products is exact, for factors of magnitude up to `lhs` and `rhs`."""

@@ -264,20 +264,22 @@ class FloatAddOp(BinaryOp, NarrowingOp):
 
 @dataclass(frozen=True)
 class Mul:
-    """The formula of `MulOp`."""
+    """The formula of `MulOp`; `wide` is the type of the product."""
 
     zero_points: tuple[int, int]
+    wide: DType = I32
 
     def __call__(self, lhs: N, rhs: N) -> N:
-        return less_zero_point(lhs, self.zero_points[0]) * less_zero_point(rhs, self.zero_points[1])
+        a, b = (less_zero_point(x, z).to(self.wide) for x, z in zip((lhs, rhs), self.zero_points, strict=True))
+        return a * b
 
 
 @irdl_op_definition
 class MulOp(ZeroPointsOp, AccumulatingOp):
-    """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32.
+    """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32 or i64.
 
     (A1) the shapes broadcast
-    (Q2) the operands have at most 16 bits; the product of two 16-bit operands may wrap around
+    (Q2) the operands have at most 16 bits; in i32 the product of two 16-bit operands may wrap around
     """
 
     name = "qint.mul"
@@ -287,7 +289,7 @@ class MulOp(ZeroPointsOp, AccumulatingOp):
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($acc)"
 
     def formula(self) -> Mul:
-        return Mul(self.zero_points())
+        return Mul(self.zero_points(), I64 if width_of(self.acc) == 64 else I32)
 
 
 @dataclass(frozen=True)

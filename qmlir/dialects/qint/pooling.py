@@ -23,6 +23,7 @@ from qmlir.dialects.qint.requantize import ZERO, AccumulatingOp, QIntOp, largest
 from qmlir.dialects.windows import WITHIN_IMAGES, WindowOp, pair
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.samples import Axes, kept_axis
+from qmlir.ir.types import dtype_of
 from qmlir.numerics.elementary.lanes import I32, Lanes, N
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -111,7 +112,7 @@ class AveragePool2DOp(PoolOp):
 
 @irdl_op_definition
 class GlobalSumPoolOp(AccumulatingOp):
-    """acc[n,0,0,c] = Σ_{h,w} (x[n,h,w,c] − zero_point), i32; a requantization after it divides by the image's size.
+    """acc[n,0,0,c] = Σ_{h,w} (x[n,h,w,c] − zero_point), i32 or i64; a requantization then divides by the image's size.
 
     x [N,H,W,C], acc [N,1,1,C].
 
@@ -137,7 +138,7 @@ class GlobalSumPoolOp(AccumulatingOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int32) - np.int32(self.zero_point.value.data)
-        return (x.sum(axis=(1, 2), keepdims=True, dtype=np.int32),)
+        return (x.sum(axis=(1, 2), keepdims=True, dtype=dtype_of(element_of(self.acc))),)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -146,14 +147,19 @@ class GlobalSumPoolOp(AccumulatingOp):
 
 @irdl_op_definition
 class ResizeOp(AccumulatingOp, InterpolationOp):
-    """acc = the weighted sums of x − zero_point, i32, one axis after another (dialects/interpolation.py).
+    """acc = the weighted sums of x − zero_point, i32 or i64, one axis after another (dialects/interpolation.py).
 
-    The i32 weights are fixed-point numbers; a requantization after the operation divides by their power of two.
+    The i32 weights are fixed-point numbers; a requantization after the operation divides by their power of two. Of sums
+    that are longer than a requantization takes, the last step drops the low bits: acc = sum >> dropped.
+
+    I1 to I3 of dialects/interpolation.py hold as for every interpolation.
+    (P1) `dropped` is in [0, 62], and 0 for sums of 32 bits
     """
 
     name = "qint.resize"
     x = operand_def(TensorType)
     zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    dropped = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     acc = result_def(TensorType)
 
     WEIGHTS: ClassVar[str] = "int32"
@@ -165,7 +171,15 @@ class ResizeOp(AccumulatingOp, InterpolationOp):
         return [self.interpolated_shape(shape_of(self.x))]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.interpolated(inputs[0].astype(np.int32) - np.int32(self.zero_point.value.data)),)
+        wide = dtype_of(element_of(self.acc))
+        sums = self.interpolated(inputs[0].astype(wide) - wide.type(self.zero_point.value.data))
+        return (sums >> self.dropped.value.data,)
+
+    def verify_(self) -> None:
+        super().verify_()
+        bits, most = self.dropped.value.data, 62 if width_of(self.acc) == 64 else 0
+        if not 0 <= bits <= most:  # P1
+            raise VerifyException(f"'{self.name}' drops 0 to {most} bits of its sums, got {bits}")
 
 
 IN_FLOATS = ("float32", "float32_product")

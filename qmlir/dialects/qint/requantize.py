@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
-from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, IntegerAttr, IntegerType, StringAttr, TensorType, i32
+from xdsl.dialects.builtin import BytesAttr, DenseArrayBase, IntegerAttr, IntegerType, StringAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -26,9 +26,9 @@ from qmlir.numerics.elementary.lanes import I32, I64, DType, Lanes, N
 # ---------------------------------------------------------------------------------------------------------------
 # The base classes of all qint operations, which compute on integers only, and exactly.
 #
-# The reference, the CPU code and the simulator agree bit for bit on this level. An accumulator is i32, or in a
-# contraction i64. Code that builds an operation with an accumulator must have proven that the accumulator cannot
-# overflow (see legality.py), so sums may run in any order.
+# The reference, the CPU code and the simulator agree bit for bit on this level. An accumulator is i32 or i64. Code that
+# builds an operation with an accumulator must have proven that the accumulator cannot overflow (see legality.py), so
+# sums may run in any order.
 
 
 ZERO = IntegerAttr(0, i32)
@@ -78,7 +78,7 @@ class AccumulatingOp(QIntOp, abc.ABC):
     (Q2) the operands that are multiplied or summed have at most 16 bits
     """
 
-    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32,)
+    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32, i64)
     """The element types that the result may have; the first is the default."""
 
     def infer_elements(self) -> Sequence[Attribute | None]:

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.nn.quantizable import is_exact, uniform
 from qmlir.dialects.qint.requantize import int32, width_of
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
@@ -20,8 +20,7 @@ from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.levels import stating
 from qmlir.lowering.nn_to_qint.computed_weights import Made, products, windows
 from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
-from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
-from qmlir.numerics.contracts import CONTRACTS
+from qmlir.lowering.nn_to_qint.scales import fitted, operand_zero_points, requantize, sums_of, wide
 from qmlir.numerics.levels import Even
 from qmlir.numerics.packing import BYTE, few_bits
 from qmlir.policies.runtime_kernels import sign_shift
@@ -56,7 +55,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
     bias = nn.ConstantOp(_bias(op, weights))
     sums = qint.SaturatingFullyConnectedOp.make([rows, matrix.y, [bias.y]], {"zero_point": int32(-sign_shift(op))})
     new += [matrix, bias, sums]
-    if not op.is_accumulator(op.y):
+    if not is_exact(op):
         new.append(requantize(sums.acc, op, rounding))
     if shape_of(new[-1].results[0]) != shape_of(op.y):
         new.append(reshape(new[-1].results[0], shape_of(op.y)))
@@ -159,22 +158,7 @@ def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], 
     )
     w, m, *b = (c.y for c in constants)
     sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], {"zero_point": int32(zero_point)})
-    return [*new, *constants, sums, requantize(sums.acc, op, _wide(rounding))]
-
-
-def _wide(rounding: Rounding) -> Rounding:
-    """The rounding of sums of 64 bits.
-
-    Raises:
-        UnsupportedError: The contract has no 64-bit form.
-    """
-    if rounding.wide is not None:
-        return rounding.wide
-    if (contract := CONTRACTS[rounding.contract].wide) is None:
-        raise UnsupportedError(
-            f"its sums may need 64 bits, which contract {rounding.contract} has not", code="accumulator"
-        )
-    return Rounding(contract)
+    return [*new, *constants, sums, requantize(sums.acc, op, wide(op, rounding))]
 
 
 def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType, Rounding]:
@@ -184,15 +168,8 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
         UnsupportedError: The contract has no 64-bit form, or the factor between the scales is too large for it.
     """
     if rounding.wide is not None and _is_wide(op, rounding):
-        wide = rounding.wide
-    elif op.fits_32_bits():
-        return i32, rounding
-    else:
-        wide = _wide(rounding)
-    most = float(op.factors().max())
-    if most >= 2.0 ** CONTRACTS[wide.contract].max_shift:
-        raise UnsupportedError(f"its scales are a factor of {most:g} apart, too far for {wide.contract}", code="factor")
-    return i64, wide
+        return i64, fitted(op, rounding.wide)
+    return sums_of(op, rounding)
 
 
 def _is_wide(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> bool:
@@ -237,7 +214,7 @@ def even(least: int, greatest: int) -> Even | None:
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:
     """The accumulating operation and its requantization, which is left out if the result is the accumulators."""
-    if op.is_accumulator(op.y) and element_of(acc) == i32:
+    if is_exact(op) and element_of(acc) == i32:
         return [sums]
     shape = shape_of(op.y)
     rows, together = (shape, EIGHT) if rounding.rest_below is None else ((prod(shape),), rounding.rest_below)

@@ -8,16 +8,18 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.contraction import SAME_SCALE
 from qmlir.dialects.nn.elementwise import ComparisonOp, OperandPairOp, PredicateOp
-from qmlir.dialects.nn.quantizable import uniform, widest
+from qmlir.dialects.nn.quantizable import FACTOR_LIMIT, uniform, widest
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.functions import dequantized, pair_table
-from qmlir.lowering.nn_to_qint.scales import narrowing, operand_zero_points, requantize
+from qmlir.lowering.nn_to_qint.functions import by_entries, dequantized, pair_table, reals_of_pair, stored_results
+from qmlir.lowering.nn_to_qint.movement import reshape
+from qmlir.lowering.nn_to_qint.scales import limits, narrowing, operand_zero_points, requantize, sums_of
 from qmlir.numerics import fixed_point
-from qmlir.policies.runtime_kernels import left_shift, sign_shift
+from qmlir.policies.runtime_kernels import followed_runtime, has_rounding, left_shift, sign_shift
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -124,13 +126,37 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
 def lower_extremum(
     op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
-    """Lowers maximum and minimum to the same operation on integers of one scale, else to a table of all int8 pairs."""
-    return [type(op).make(operands)] if op.chooses_integers() else lower_pair(op, operands, rounding)
+    """Lowers maximum and minimum to the same operation on integers of one scale, else to a table of all int8 pairs.
+
+    Wider operands are first brought to the result's scale, which keeps their order: the greater one rounds to the
+    greater integer.
+    """
+    if op.chooses_integers():
+        return [type(op).make(operands)]
+    if not op.rescales():
+        return lower_pair(op, operands, rounding)
+    new: list[Operation] = []
+    for own, stored, factor in zip((op.lhs, op.rhs), operands, op.factors(rounding.dtype), strict=True):
+        multiplier, point = fixed_point.quantize_multiplier(float(factor)), uniform(own).zero_point
+        new.append(requantize(stored, op, rounding, input_zero_point=point, multiplier=multiplier))
+    return [*new, type(op).make([each.results[0] for each in new])]
 
 
 def lower_pair(op: OperandPairOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers an operation on two int8 tensors to a table of all pairs."""
     return [qint.PairLookupOp.make(operands, {"table": WeightsAttr(pair_table(op, rounding))})]
+
+
+def lower_power(op: nn.PowOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers a power of int8 tensors to a table of all pairs; of wider data, to a table of one operand's powers."""
+    if not op.has_words():
+        return lower_pair(op, operands, rounding)
+    number = op.one_number()
+    assert number is not None
+    reals = [reals_of_pair(op, uniform(value)) for value in (op.lhs, op.rhs)]
+    own = reals[number.place]
+    reals[number.place] = own[[number.stored + len(own) // 2]]
+    return [by_entries(operands[1 - number.place], stored_results(op, *reals))]
 
 
 def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -142,9 +168,10 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
         return lower_pair(op, operands, rounding)
     x = uniform(op.lhs)
     rising, falling = (fixed_point.quantize_multiplier(float(real)) for real in op.factors(rounding.dtype))
-    product = qint.MulOp.make(operands, operand_zero_points(op))
+    accumulator, of_product = sums_of(op, rounding)
+    product = qint.MulOp.make(operands, operand_zero_points(op), element=accumulator)
     above = requantize(operands[0], op, rounding, input_zero_point=x.zero_point, multiplier=rising)
-    below = requantize(product.acc, op, rounding, multiplier=falling)
+    below = requantize(product.acc, op, of_product, multiplier=falling)
     zero = nn.ConstantOp(np.array(x.zero_point, x.numpy_dtype))
     negative = nn.LessOp.make([operands[0], zero.y])
     return [product, above, below, zero, negative, nn.WhereOp.make([negative.y, below.y, above.y])]
@@ -166,9 +193,36 @@ def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) ->
 
 
 def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Lowers a product: acc = (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
-    product = qint.MulOp.make(operands, operand_zero_points(op))
+    """Lowers a product: acc = (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y.
+
+    A product of 16 bits with one number, such as the scale of attention, is a change of scale.
+    """
+    if op.has_words() and not has_rounding(op, followed_runtime(op)) and not op.is_accumulator(op.y):
+        if (scaled := _scaled(op, operands, rounding)) is not None:
+            return [scaled]
+    accumulator, rounding = sums_of(op, rounding)
+    product = qint.MulOp.make(operands, operand_zero_points(op), element=accumulator)
     return [product] if op.is_accumulator(op.y) else [product, requantize(product.acc, op, rounding)]
+
+
+def _scaled(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> Operation | None:
+    """The product of a tensor with one positive number, as a requantization, or as the stored integers themselves.
+
+    Returns:
+        The operation; None if neither operand is such a number.
+    """
+    if (number := op.one_number()) is None:
+        return None
+    factor, data = (uniform((op.lhs, op.rhs)[place]) for place in (number.place, 1 - number.place))
+    result, x = uniform(op.y), operands[1 - number.place]
+    real = float(op.factors(rounding.dtype)[0]) * (number.stored - factor.zero_point)
+    if not 0 < real < FACTOR_LIMIT:
+        return None
+    kept = (data.storage, data.zero_point) == (result.storage, result.zero_point)
+    if kept and abs(real - 1) < SAME_SCALE and limits(op) == (result.storage_min, result.storage_max):
+        return reshape(x, shape_of(op.y))
+    multiplier = fixed_point.quantize_multiplier(real)
+    return requantize(x, op, rounding, input_zero_point=data.zero_point, multiplier=multiplier)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -164,8 +164,14 @@ def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
         values = FIXED_POINT_PAIRS[type(op)](op, rows[:, None], columns, rounding.contract)
         return _saturated(values + result.zero_point, result)
     rows, columns = (reals_of_pair(op, type) for type in (lhs, rhs))
+    return stored_results(op, rows[:, None], columns)
+
+
+def stored_results(op: OperandPairOp, lhs: Array, rhs: Array) -> Array:
+    """The stored results of a binary operation for real operands, which broadcast."""
+    result = uniform(op.y)
     with np.errstate(all="ignore"):
-        real = op.formula(Lanes(rows[:, None]), Lanes(columns)).array
+        real = op.formula(Lanes(lhs), Lanes(rhs)).array
     return fixed_point.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
 
 
@@ -339,19 +345,23 @@ def _short_multiplier(data: UniformType, result: UniformType) -> tuple[int, int]
 
 
 def lower_by_table(op: FunctionOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Lowers any other unary function to a table of all results, or to a 16-bit table that is interpolated.
-
-    The exact results are interpolated only if every interpolated result lies within `INTERPOLATION_STEPS` of them.
-    """
+    """Lowers any other unary function to a table of all results, or to a 16-bit table that is interpolated."""
     if rounding.function == "interpolated" and uniform(op.x).storage == uniform(op.y).storage == i16:
         return _between_breakpoints(operands[0], breakpoints(op))
     entries = table(op, rounding)
-    if rounding.function == "exact" and entries.shape == (1 << 16,) and entries.dtype == np.int16:
+    if rounding.function == "exact":
+        return [by_entries(operands[0], entries)]
+    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
+
+
+def by_entries(x: SSAValue, entries: Array) -> Operation:
+    """A lookup of exact results, between breakpoints if every result then lies within `INTERPOLATION_STEPS` of them."""
+    if entries.shape == (1 << 16,) and entries.dtype == np.int16:
         lines = tables.interpolation_table(entries)
         off = tables.interpolated(lines, _EVERY_16) - entries.astype(np.int64)
         if np.abs(off).max() <= INTERPOLATION_STEPS:
-            return [qint.InterpolatedLookupOp.make([operands[0]], {"table": WeightsAttr(lines)})]
-    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(entries)})]
+            return qint.InterpolatedLookupOp.make([x], {"table": WeightsAttr(lines)})
+    return qint.LookupOp.make([x], {"table": WeightsAttr(entries)})
 
 
 def _between_breakpoints(x: SSAValue, lines: Array) -> list[Operation]:

@@ -17,7 +17,7 @@ from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import Shape, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.scales import mean, requantize, stored, summed_from
+from qmlir.lowering.nn_to_qint.scales import mean, requantize, stored, summed_from, sums_of
 from qmlir.numerics.fixed_point import fixed_point_rows
 from qmlir.policies.runtime_kernels import sign_shift
 from qmlir.policies.runtimes import Rounding
@@ -61,14 +61,15 @@ def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Roundi
         taps = [taps for _, taps, _ in op.tables()]
         rows = [fixed_point_rows(weights, INTERPOLATION_BITS) for weights in op.float32_weights()]
         return [_interpolated(op, operands, INTERPOLATION_BITS, "half_up", list(zip(taps, rows, strict=True)))]
-    _, weights = op.fixed_weights()
+    fixed, (accumulator, rounding) = op.fixed_weights(), sums_of(op, rounding)
     properties = {
         "axes": op.axes,
         "taps": op.taps,
-        "weights": ArrayAttr([WeightsAttr(w) for w in weights]),
+        "weights": ArrayAttr([WeightsAttr(w) for w in fixed.weights]),
         "zero_point": int32(uniform(op.x).zero_point),
+        "dropped": int32(fixed.dropped),
     }
-    sums = qint.ResizeOp.make(operands, properties)
+    sums = qint.ResizeOp.make(operands, properties, element=accumulator)
     return [sums, requantize(sums.acc, op, rounding)]
 
 
@@ -132,14 +133,15 @@ def lower_reduction(
     new, columns = _as_images(operands[0], op.axes.get_values())
     averages = isinstance(op, nn.ReduceMeanOp)
     base = summed_from(op, rounding) if averages else uniform(op.x).zero_point
-    total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)})
+    accumulator, rounding = sums_of(op, rounding)
+    total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)}, element=accumulator)
     narrow = mean(total.acc, op, rounding) if averages else requantize(total.acc, op, rounding)
     return [*new, total, narrow, reshape(narrow.y, shape_of(op.y))]
 
 
 def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Lowers running sums: acc[i] = Σ (x[j] − z_x) in 32 bits, then y[i] = z_y + acc[i] · s_x / s_y."""
-    data = uniform(op.x)
+    """Lowers running sums: acc[i] = Σ (x[j] − z_x), then y[i] = z_y + acc[i] · s_x / s_y."""
+    data, (accumulator, rounding) = uniform(op.x), sums_of(op, rounding)
     low, high = data.storage_min - data.zero_point, data.storage_max - data.zero_point
     less_zero_point = qint.RequantizeOp.make(
         operands,
@@ -153,8 +155,11 @@ def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], r
         },
         element=i32,
     )
-    sums = nn.CumulativeSumOp.make([less_zero_point.y], dict(op.properties))
-    return [less_zero_point, sums, requantize(sums.y, op, rounding)]
+    new: list[Operation] = [less_zero_point]
+    if accumulator != i32:
+        new.append(nn.CastOp.make([less_zero_point.y], element=accumulator))
+    sums = nn.CumulativeSumOp.make([new[-1].results[0]], dict(op.properties))
+    return [*new, sums, requantize(sums.y, op, rounding)]
 
 
 def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAValue]:
@@ -211,5 +216,7 @@ def lower_global_average_pool(
     op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
     """Lowers a global average pool: acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
-    total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(summed_from(op, rounding))})
+    properties = {"zero_point": int32(summed_from(op, rounding))}
+    accumulator, rounding = sums_of(op, rounding)
+    total = qint.GlobalSumPoolOp.make(operands, properties, element=accumulator)
     return [total, mean(total.acc, op, rounding)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import IntegerType, StringAttr, i32, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.nn.base import Clamped
@@ -21,9 +21,10 @@ from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.qmlir import promises_powers_of_two
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
+from qmlir.errors import UnsupportedError
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime, sign_shift
+from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime, no_wide_form, sign_shift, wide_rounding
 from qmlir.policies.runtimes import Rounding
 
 Limits = tuple[int, int]
@@ -81,6 +82,39 @@ def contract_of(function: func.FuncOp, target: Target) -> str:
     """
     exact = target.contract == "single" and promises_powers_of_two(function)
     return "shift" if exact else target.contract
+
+
+def sums_of(op: QuantizableOp, rounding: Rounding) -> tuple[IntegerType, Rounding]:
+    """The type of an operation's accumulators, i64 where i32 might not hold its sums, and their rounding.
+
+    Raises:
+        UnsupportedError: The contract has no 64-bit form, or the factor between the scales is too large for it.
+    """
+    return (i32, rounding) if op.fits_32_bits() else (i64, wide(op, rounding))
+
+
+def wide(op: QuantizableOp, rounding: Rounding) -> Rounding:
+    """The rounding of an operation's sums of 64 bits.
+
+    Raises:
+        UnsupportedError: The contract has no 64-bit form, or the factor between the scales is too large for it.
+    """
+    if (found := wide_rounding(op, rounding)) is None:
+        raise UnsupportedError(no_wide_form(rounding), code="accumulator")
+    return fitted(op, found)
+
+
+def fitted(op: QuantizableOp, rounding: Rounding) -> Rounding:
+    """The rounding, if it takes the factors between an operation's scales.
+
+    Raises:
+        UnsupportedError: A factor is too large.
+    """
+    most = float(op.factors().max())
+    if most >= 2.0 ** CONTRACTS[rounding.contract].max_shift:
+        need = f"its scales are a factor of {most:g} apart, too far for {rounding.contract}"
+        raise UnsupportedError(need, code="factor")
+    return rounding
 
 
 def requantize(

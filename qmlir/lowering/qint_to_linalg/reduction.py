@@ -1,5 +1,6 @@
 """Export of reductions, pools, normalizations and weighted sums of neighbours."""
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -98,9 +99,9 @@ def _global_sum_pool(code: TensorCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAV
     n, c, row, column = loops(4)
 
     def add(x: Value, total: Value) -> Value:
-        return total + less_zero_point(x, op.zero_point.value.data)
+        return total + less_zero_point(x, op.zero_point.value.data).to(element_of(op.acc))
 
-    into = (code.filled(0, (batch, channels), i32), [n, c])
+    into = (code.filled(0, (batch, channels), element_of(op.acc)), [n, c])
     sums = code.generic([(x, [n, row, column, c])], into, 4, add)
     return code.reshape(sums, shape_of(op.acc))
 
@@ -165,18 +166,26 @@ def _local_response(code: TensorCode, op: LocalResponseNormalizationOp, x: SSAVa
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Export of integer interpolation: a weighted sum over neighbours (taps) along one axis after another, in i32.
+# Export of integer interpolation: a weighted sum over neighbours (taps) along one axis after another.
 
 
 def _resize(code: TensorCode, op: ResizeOp, x: SSAValue) -> SSAValue:
-    def start(x: Value) -> Value:
-        return less_zero_point(x, op.zero_point.value.data)
+    sums = element_of(op.acc)
 
-    x = code.elementwise([x], tensor_of(i32, shape_of(x)), start)
+    def start(x: Value) -> Value:
+        return less_zero_point(x, op.zero_point.value.data).to(sums)
+
+    x = code.elementwise([x], tensor_of(sums, shape_of(x)), start)
     for axis, taps, weights in op.tables():
         x = _along(code, x, axis, taps, weights)
+    if bits := op.dropped.value.data:
+        x = code.elementwise([x], tensor_type(op.acc), partial(_fewer, bits=bits))
     assert x.type == tensor_type(op.acc)
     return x
+
+
+def _fewer(total: Value, bits: int) -> Value:
+    return total >> bits
 
 
 def _along(code: TensorCode, x: SSAValue, axis: int, taps: Array, weights: Array) -> SSAValue:
@@ -188,10 +197,10 @@ def _along(code: TensorCode, x: SSAValue, axis: int, taps: Array, weights: Array
     def weighted(place: Value, weight: Value, acc: Value) -> Value:
         here = [position(acc.code, d) for d in range(len(shape))]
         here[axis] = place.to(INDEX)
-        return acc + weight * element_at(acc.code, x, here)
+        return acc + weight.to(element_of(x)) * element_at(acc.code, x, here)
 
     read = [(code.constant(table), [written[axis], tap]) for table in (taps, weights)]
-    return code.generic(read, (code.filled(0, shape, i32), written), len(shape) + 1, weighted)
+    return code.generic(read, (code.filled(0, shape, element_of(x)), written), len(shape) + 1, weighted)
 
 
 def _interpolate(code: TensorCode, op: InterpolateOp, x: SSAValue) -> SSAValue:

@@ -114,16 +114,17 @@ def _average_pool(state: MainLowering, op: AveragePool2DOp) -> None:
 
 @dataclass(frozen=True)
 class CentredSum(Reduction):
-    """Σ (x − zero_point) in i32, then an epilogue."""
+    """Σ (x − zero_point) in the type `accumulator`, then an epilogue."""
 
     zero_point: int
+    accumulator: Attribute
     epilogue: Epilogue
 
     def start(self, code: Code, lanes: int | None) -> Value:
-        return code.zeros(i32, lanes)
+        return code.zeros(self.accumulator, lanes)
 
     def combine(self, accumulator: Value, x: Value) -> Value:
-        return accumulator + (x.to(i32) - self.zero_point)
+        return accumulator + (x.to(i32) - self.zero_point).to(self.accumulator)
 
     def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
         return self.epilogue.finish(accumulator, parameters)
@@ -132,7 +133,7 @@ class CentredSum(Reduction):
 def _global_sum_pool(state: MainLowering, op: GlobalSumPoolOp) -> None:
     batch, height, width, channels = shape_of(op.x)
     result, epilogue, parameters = ending(state, op.acc, None)
-    reduction = CentredSum(op.zero_point.value.data, epilogue)
+    reduction = CentredSum(op.zero_point.value.data, element_of(op.acc), epilogue)
     shape = (batch, height * width, channels)
     lower_global_pool(state, "qint_global_sum_pool", shape, reduction, state.buffer(op.x), result, parameters)
 
@@ -142,7 +143,7 @@ def _global_sum_pool(state: MainLowering, op: GlobalSumPoolOp) -> None:
 
 
 def _resize(state: MainLowering, op: ResizeOp) -> None:
-    lower_resize(state, "qint_resize", op.tables(), op.x, op.acc, op.zero_point.value.data)
+    lower_resize(state, "qint_resize", op.tables(), op.x, op.acc, op.zero_point.value.data, op.dropped.value.data)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ add up to no more. Where they do, the weights are split into digits, each with a
     Σ x · w = Σ_d 2^(d·b) · (Σ x · w_d),  w = Σ_d 2^(d·b) · w_d
 
 The contractions of the digits are added as integers, which wrap around as those of nn do.
+
+A contraction of quantized types that gives 32 bits in other steps, for float operations that need its digits, becomes
+one on dequantized floats.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,7 +43,7 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp, MovementOp
-from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.nn.quantizable import is_plain_sum, uniform
 from qmlir.dialects.qint import LookupOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, storage_tensor
@@ -87,6 +90,8 @@ class FloatProductsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in defined_functions(op):
             block = function.body.block
+            for contraction in [o for o in block.ops if isinstance(o, Contraction) and _gives_digits(o)]:
+                _compute_on_floats(contraction)
             found = [o for o in block.ops if isinstance(o, Contraction) and self._is_rewritten(o)]
             ranges = _ranges(block) if found else {}
             for contraction in found:
@@ -174,6 +179,39 @@ def _scales(value: SSAValue) -> Array:
     """Returns the scales of a quantized value, a list of one scale if all are equal."""
     scales = np.array(uniform(value).scales)
     return scales[:1] if (scales == scales[:1]).all() else scales
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Contractions of quantized types whose results have 32 bits in other steps, for readers that need their digits.
+
+
+def _gives_digits(op: Contraction) -> bool:
+    """Whether a contraction on quantized types gives 32 bits in steps of their own, which are read as floats only."""
+    if not isinstance(element_of(op.y), UniformType) or not is_plain_sum(op.y) or gives_sums(op):
+        return False
+    return all(isinstance(use.operation, DequantizeCastOp) for use in op.y.uses)
+
+
+def _compute_on_floats(op: Contraction) -> None:
+    """Makes a contraction read dequantized integers and give floats, which have 24 bits."""
+    backs = [DequantizeCastOp(v, TensorType(f32, shape_of(v))) for v in op.operands[:2]]
+    operands: list[SSAValue | Sequence[SSAValue]] = [back.result for back in backs]
+    new: list[Operation] = [*backs]
+    if isinstance(op, WeightedOp):
+        stored = op.stored_bias()
+        if stored is not None:
+            bias = stored * (uniform(op.x).scale * np.array(uniform(op.w).scales))
+            new.append(ConstantOp(bias.astype(np.float32)))
+        operands.append([] if stored is None else [new[-1].results[0]])
+    new.append(type(op).make(operands, dict(op.properties)))
+    Rewriter.insert_op(new, InsertPoint.before(op))
+    names = [names_of(op)]
+    casts = [use.operation for use in op.y.uses]
+    for cast in casts:
+        cast.results[0].replace_all_uses_with(new[-1].results[0])
+    take_over(new[-1].results[0], names)
+    for gone in (*casts, op):
+        Rewriter.erase_op(gone)
 
 
 # ---------------------------------------------------------------------------------------------------------------

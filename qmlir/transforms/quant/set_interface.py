@@ -11,9 +11,12 @@ network's own, no bit of it changes. Unsigned bytes are the network's signed byt
 
 If a network quantizes an input in several ways, the input holds the finest of these integers: other readers get them in
 their own scale, and float operations get them dequantized.
+
+Results that are joined behind their dequantization (`delivered` in the ledger) get one scale for all of them. The pass
+`quantize-ops` then turns the join into integers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
@@ -24,17 +27,24 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.nn import RequantizeOp
+from qmlir.dialects.nn import ConcatOp, ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.passes import option
+from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import states_of
+from qmlir.ir.traversal import reached
 from qmlir.ir.types import with_element
+from qmlir.numerics.schemas import exponent_of, quantization_of_range
+from qmlir.policies.ledger import note_branches
+from qmlir.transforms.quantize.ranges.scale_group import real_range
 
 INTERFACES = ("int8", "uint8", "int16", "float")
 """What a network may take and give."""
@@ -137,11 +147,58 @@ def _given(value: SSAValue, end: func.ReturnOp, wanted: str, name: str) -> SSAVa
     if wanted == "float" or not is_float(value):
         return value
     back = value.owner
+    if (joined := _joined(value, wanted)) is not None:
+        return _to(_in_one_type(value, joined), _stored(joined, wanted, "output", name), end)
     if not isinstance(back, DequantizeCastOp):
         got = back.name if isinstance(back, Operation) else "an input"
         _refuse("output", name, "must be dequantized integers", got)
     stored = element_of(back.input)
     return _to(back.input, _stored(stored, wanted, "output", name), end)
+
+
+def _moved(value: SSAValue) -> Iterator[SSAValue]:
+    """Yields a value, and what data movement makes it of."""
+    yield from reached([value], lambda v: data_operands(v.owner) if isinstance(v.owner, MovementOp) else ())
+
+
+def _joined(value: SSAValue, wanted: str) -> UniformType | None:
+    """The type that holds all dequantized values that data movement makes a value of; None if it is no such value."""
+    sources = [v.owner for v in _moved(value) if not isinstance(v.owner, MovementOp) or isinstance(v.owner, ConstantOp)]
+    types = [element_of(source.input) for source in sources if isinstance(source, DequantizeCastOp)]
+    plain = [t for t in types if isinstance(t, UniformType) and not t.is_per_axis]
+    constants = [source.value.array for source in sources if isinstance(source, ConstantOp)]
+    if not isinstance(value.owner, MovementOp) or not plain or len(plain) + len(constants) < len(sources):
+        return None
+    ranges = [real_range(t) for t in plain]
+    ranges += [(float(array.min()), float(array.max())) for array in constants if array.size]
+    wide = wanted == "int16" or any(t.storage_width == 16 for t in plain)
+    schema = "symmetric" if wide or all(t.zero_point == 0 for t in plain) else "asymmetric"
+    if all(exponent_of(t.scale) is not None for t in plain) and schema == "symmetric":
+        schema = "symmetric_with_power2_scale"
+    lo, hi = min(lo for lo, _ in ranges), max(hi for _, hi in ranges)
+    return UniformType.per_tensor(
+        IntegerType(16 if wide else 8), *quantization_of_range(lo, hi, schema, "int16" if wide else "int8")
+    )
+
+
+def _in_one_type(value: SSAValue, type: UniformType) -> SSAValue:
+    """Quantizes what data movement makes a value of, step by step, as `quantize-ops` takes it; returns the integers."""
+    stored = value
+    for made in [o for v in _moved(value) if isinstance(o := v.owner, MovementOp) and not isinstance(o, ConstantOp)]:
+        moved = made.y
+        cast = QuantizeCastOp(moved, with_element(moved.type, type))
+        back = DequantizeCastOp(cast.result, moved.type)
+        Rewriter.insert_op([cast, back], InsertPoint.after(made))
+        operands = {
+            tensor_name(b.input): real_range(t)
+            for v in made.operands
+            if isinstance(b := v.owner, DequantizeCastOp) and isinstance(t := element_of(b.input), UniformType)
+        }
+        if isinstance(made, ConcatOp):
+            note_branches(made, {f'"{name}"': bounds for name, bounds in operands.items()}, type)
+        moved.replace_uses_with_if(back.result, lambda use, cast=cast: use.operation is not cast)
+        stored = cast.result if moved is value else stored
+    return stored
 
 
 def _to(value: SSAValue, type: UniformType, end: func.ReturnOp) -> SSAValue:

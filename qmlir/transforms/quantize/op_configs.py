@@ -1,6 +1,6 @@
 """Settles the quantization config of each operation and each tensor of a network."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
@@ -79,14 +79,16 @@ def argument_of(value: SSAValue) -> BlockArgument | None:
 class OpConfigs:
     """The configs of the operations and the tensors of a block."""
 
-    def __init__(self, block: Block, default: OpConfig, target: Target):
+    def __init__(self, block: Block, default: OpConfig, target: Target, kept: Mapping[Operation, Reason] | None = None):
         """Settles the configs of a float network with observers.
 
         Args:
             block: The network.
             default: The options in effect.
             target: The target that the network is compiled for.
+            kept: The operations that stay float for their digits, and why.
         """
+        self._kept = kept or {}
         self.default, self._target = default, target
         self._observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
         self._operations: dict[Operation, OpConfig] = {}
@@ -116,7 +118,8 @@ class OpConfigs:
 
     def why_float(self, op: Operation) -> Reason | None:
         """Why an operation stays float even if all ranges are known; None if it may become integer."""
-        return why_float(op, self.of(op), op_config_of(op, self.default), self._target)
+        why = why_float(op, self.of(op), op_config_of(op, self.default), self._target)
+        return self._kept.get(op) if why is None else why
 
     def _own(self, op: Operation) -> OpConfig:
         """The config of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""

@@ -196,7 +196,8 @@ class HonourPolicyPass(ModulePass):
     name = "honour-policy"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        refuse_unhonoured(ctx.applied if isinstance(ctx, QmlirContext) else (), op)
+        if isinstance(ctx, QmlirContext):
+            refuse_unhonoured(ctx.applied, op, ctx.idle)
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.facts import PARAMETER, POLICY, POWER
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.levels import levels_of
-from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.levels import Blocks
 from qmlir.numerics.schemas import weight_bits
@@ -45,6 +45,10 @@ from qmlir.transforms.quantize.ranges.scale_group import storage_type
 
 WIDEST = 16
 """The bits of the widest integers that data have."""
+
+
+FARTHEST = 16.0
+"""The largest quotient of a divisor's observed bounds with 16 bits: the least divisor is rounded by 2^−12 of it."""
 
 
 class Reason(NamedTuple):
@@ -69,7 +73,7 @@ COMPUTED_WEIGHTS: Reason = Reason(
 )
 COMPUTED_DIVISOR: Reason = Reason(
     "target",
-    "its divisor is computed at run time; quantized, it would lose its digits near 0",
+    "its divisor is computed at run time, and may come near 0, where integers would lose its digits",
 )
 COMPUTED_PARAMETERS: Reason = Reason(
     "target",
@@ -95,6 +99,9 @@ HALVED: Mapping[HalfPrecision, Reason] = {
 EMPTY: Reason = Reason("empty", "it has a tensor without elements, of which there is nothing to quantize")
 
 MOVED: Reason = Reason("neighbours", "no integer operation makes what it reads, or reads what it makes")
+
+DELIVERED: Reason = Reason("delivered", "moves results behind their dequantization, each operand by its own scale")
+"""The decision about data movement that the network ends with, on the quantized side or the float side alike."""
 
 SHARED: Reason = Reason("shared", "its result is also read as floats, which quantizing it would change")
 
@@ -135,6 +142,32 @@ def blocked(op: Operation) -> Reason | None:
     )
 
 
+def steep(storage: str, left: float, allowed: float, first: Operation | None) -> Reason:
+    """The reason of a function that is steep for its data.
+
+    Args:
+        storage: The type that its argument would be rounded to.
+        left: The decibels of the result that would remain.
+        allowed: The decibels that the result's type allows.
+        first: The function before it whose argument is meant; None if it is its own.
+    """
+    whose = "its input" if first is None else f"the input of {first.name} before it"
+    return Reason(
+        "steep", f"rounding {whose} to {storage} would leave {left:.0f} of the {allowed:.0f} dB of its result"
+    )
+
+
+def sums_of_steep(precision: str, left: float, allowed: float, reader: Operation) -> Reason:
+    """The reason of a contraction whose sums a steep function reads, `reader`; otherwise as `steep`."""
+    kept = f"{left:.0f} of the {allowed:.0f} dB of {reader.name}"
+    return Reason("steep", f"rounding its input to {precision} would leave {kept}, which reads its sums")
+
+
+def read_by_steep(reader: Operation) -> Reason:
+    """The reason of an operation whose result only floats read, for a `reader` that needs its digits."""
+    return Reason("steep", f"only {reader.name} reads its result, on floats, and needs more digits than integers have")
+
+
 def computes_in_halves(op: Operation) -> bool:
     """Whether an operation on f32 can compute in floats of 16 bits; data movement follows the operations beside it."""
     return isinstance(op, NNOp) and op.TAKES_HALVES and any(map(is_float, data_operands(op)))
@@ -155,6 +188,11 @@ def called(value: SSAValue) -> str:
     if source.name_hint:
         return f"%{source.name_hint}"
     return f"the result of {source.owner.name}" if isinstance(source.owner, Operation) else "an unnamed tensor"
+
+
+def carrier_name(op: Operation) -> str:
+    """The name of an operation or of an input's observer in messages."""
+    return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
 def source_of(value: SSAValue) -> SSAValue:
@@ -187,6 +225,16 @@ def digits(op: Operation, op_config: OpConfig) -> int:
     return exponent * weight_bits(op_config.integers) if exponent > 1 and op_config.half is None else 0
 
 
+def _keeps_digits(divisor: SSAValue) -> bool:
+    """Whether a divisor was observed so far from 0 that integers of 16 bits keep its digits (`FARTHEST`)."""
+    observers = (u.operation for u in divisor.uses if isinstance(u.operation, ObserveOp))
+    seen = next((o.observation for o in observers if o.observation is not None), None)
+    if seen is None:
+        return False
+    near, far = sorted(map(abs, seen.bounds))
+    return seen.bounds[0] * seen.bounds[1] > 0 and far <= FARTHEST * near
+
+
 def why_float(op: Operation, op_config: OpConfig, own: OpConfig, target: Target) -> Reason | None:
     """Why an operation stays float even if all ranges are known; None if it may become integer.
 
@@ -205,7 +253,8 @@ def why_float(op: Operation, op_config: OpConfig, own: OpConfig, target: Target)
     if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
-        return COMPUTED_DIVISOR
+        if op_config.integers != "int16" or not _keeps_digits(op.rhs):
+            return COMPUTED_DIVISOR
     if PARAMETER.on(op):
         return COMPUTED_PARAMETERS
     if isinstance(op, WeightedOp) and op.b is not None and op.bias_constant() is None:

@@ -71,7 +71,7 @@ def test_a_sample_has_litert_s_integers(sample: Sample, schema: Schema, tmp_path
     """And its file, read again, means what LiteRT computes of it."""
     path, float_op = tmp_path / "sample.tflite", sample.build()
     for seed, per_channel in enumerate([False, True] if issubclass(sample.op, WeightedOp) else [False]):
-        operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel)
+        operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel=per_channel)
         (real,) = float_op.evaluate(*(q.real for q in operands))
         module = module_of(sample, operands, result_type(float_op, operands, real, schema))
         qmlir.export(module, path, format="tflite")

@@ -59,6 +59,43 @@ func.func @main(%x: tensor<1x6x6x5xf32>) -> tensor<1x{height // 2}x3x6xf32> {{
 }}"""
 
 
+def stream(add: str = "min = 0.0 : f32", pad: float = 0.0) -> str:
+    """A residual stream: a layer, a block with a leaky relu that adds to it, two more channels of zeros, a layer."""
+    rng = np.random.default_rng(5)
+    four, six = "tensor<1x6x6x4xf32>", "tensor<1x6x6x6xf32>"
+    return f"""
+func.func @main(%x: tensor<1x6x6x5xf32>) -> {six} {{
+  calib.observe %x {{name = "x"}} : tensor<1x6x6x5xf32>
+  %w0 = nn.constant {weights(rng, 4, 1, 1, 5, heights=POINTS)}
+  %s = nn.conv2d %x, %w0 : tensor<1x6x6x5xf32>, tensor<4x1x1x5xf32> -> {four}
+  calib.observe %s {{name = "s"}} : {four}
+  %w1 = nn.constant {weights(rng, 4, 1, 1, 4, heights=PIXELS, read=POINTS)}
+  %p = nn.conv2d %s, %w1 : {four}, tensor<4x1x1x4xf32> -> {four}
+  calib.observe %p {{name = "p"}} : {four}
+  %slopes = nn.constant {weights(rng, 4)}
+  %r = nn.prelu %p, %slopes : {four}, tensor<4xf32> -> {four}
+  calib.observe %r {{name = "r"}} : {four}
+  %w2 = nn.constant {weights(rng, 4, 1, 1, 4, heights=POINTS, read=PIXELS)}
+  %q = nn.conv2d %r, %w2 : {four}, tensor<4x1x1x4xf32> -> {four}
+  calib.observe %q {{name = "q"}} : {four}
+  %a = nn.add %s, %q {{{add}}} : {four}, {four} -> {four}
+  calib.observe %a {{name = "a"}} : {four}
+  %z = nn.pad %a {{value = {pad} : f32, low = array<i64: 0, 0, 0, 0>, high = array<i64: 0, 0, 0, 2>}} : {four} -> {six}
+  calib.observe %z {{name = "z"}} : {six}
+  %w3 = nn.constant {weights(rng, 6, 1, 1, 4, heights=np.array([*POINTS, 0.01, 5.0]), read=POINTS)}
+  %t = nn.conv2d %a, %w3 : {four}, tensor<6x1x1x4xf32> -> {six}
+  calib.observe %t {{name = "t"}} : {six}
+  %b = nn.add %t, %z : {six}, {six} -> {six}
+  calib.observe %b {{name = "b"}} : {six}
+  %l = nn.leaky_relu %b {{alpha = 0.25 : f32}} : {six} -> {six}
+  calib.observe %l {{name = "l"}} : {six}
+  %w4 = nn.constant {weights(rng, 6, 1, 1, 6, read=np.array([*POINTS, 0.01, 5.0]))}
+  %y = nn.conv2d %l, %w4 : {six}, tensor<6x1x1x6xf32> -> {six}
+  calib.observe %y {{name = "y"}} : {six}
+  func.return %y : {six}
+}}"""
+
+
 @pytest.fixture(scope="module")
 def samples() -> list[Array]:
     rng = np.random.default_rng(4)
@@ -114,12 +151,39 @@ def test_a_fire_module_is_worth_more(samples: list[Array]) -> None:
         (fire(clamp='min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}'), 2),
         (fire(clamp='min = 0.0 : f32, qmlir.policy = {schema = "symmetric"}'), 0),
         (fire(axis=1), 1),
-        (fire().replace("func.return %y", "%z = nn.add %s, %s : tensor<1x6x6x3xf32>, tensor<1x6x6x3xf32> -> "
-                        "tensor<1x6x6x3xf32>\n  func.return %y"), 1),
+        (stream(), 1),
+        (stream(add="min = 0.0 : f32, max = 6.0 : f32"), 0),
+        (stream(pad=1.0), 0),
     ],
     ids=["fire", "no relu", "clamped from above", "range of the policy", "weights of a layer", "schema of a layer",
-         "joined rows", "added"],
+         "joined rows", "stream", "clamped sum", "ones around"],
 )  # fmt: skip
 def test_what_is_joined(text: str, joins: int) -> None:
-    module = Pipeline("simplify")(parsed(text)) if "nn.add" not in text else parsed(text)
+    module = Pipeline("simplify")(parsed(text))
     assert len(channel_joins(main_function(module).body.block)) == joins
+
+
+def test_channels_of_a_residual_stream_have_one_factor(samples: list[Array]) -> None:
+    module = calibrated(parsed(stream()), samples)
+    equal = module.clone()
+    network = main_function(equal)
+    block = network.body.block
+    (joined,) = channel_joins(block)  # the layers around the leaky relu are a pair
+    assert (len(joined.writers), len(joined.readers)) == (3, 3)
+    sizes = {value.name_hint: places.tolist() for value, places in joined.places.items()}
+    assert sizes == {name: list(range(4 if name in "sqa" else 6)) for name in "sqaztbl"}
+    assert equalize_channels(network, [[x] for x in samples], OpConfigs(block, OpConfig(), load_target())) == 2
+    for x in samples[:5]:
+        before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())
+    truth = np.concatenate([qmlir.reference(module)(x) for x in samples])
+    found = [np.concatenate([qmlir.reference(qmlir.quantize(m))(x) for x in samples]) for m in (module, equal)]
+    assert sqnr(truth, found[1]) > sqnr(truth, found[0]) + 2
+
+
+def test_powers_of_two_keep_the_channels_of_sums(samples: list[Array]) -> None:
+    module = calibrated(parsed(stream()), samples)
+    network = main_function(module)
+    config = OpConfig(schema="symmetric_with_power2_scale")
+    op_configs = OpConfigs(network.body.block, config, load_target())
+    assert equalize_channels(network, [[x] for x in samples], op_configs) == 1

@@ -53,7 +53,9 @@ def drawn(elements: int, low: float, high: float) -> list[Array]:
 def quality(kind: type[NNOp], samples: list[Array], precision: str, **options: Any) -> float:
     """Signal to noise of the result alone: against the float function of the integers that it reads."""
     module = network(kind, samples[0].shape[1])
-    result = quantize(calibrated(module, samples[:8]), precision=precision, fail_on_float=True, **options)
+    policy = Policy(rules=[rule_of(f"kind={kind.name.removeprefix('nn.')} precision={precision}")])  # at any cost
+    ranged = calibrated(module, samples[:8])
+    result = quantize(ranged, precision=precision, policy=policy, fail_on_float=True, **options)
     (cast,) = [op for op in result.walk() if isinstance(op, QuantizeCastOp)]
     element, noise = uniform(cast.result), []
     for x in samples[8:]:

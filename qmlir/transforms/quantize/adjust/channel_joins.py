@@ -1,9 +1,11 @@
-"""Joins of contractions: channels that concatenations join, or that several contractions read, and their scaling.
+"""Joins of contractions: channels that concatenations or sums join, or that several contractions read, scaled alike.
 
 In the fire module of a SqueezeNet, the channels of two expanding convolutions are joined and read by the next
-squeezing convolution, whose channels two expanding convolutions read. Here, too, each channel can be multiplied before
-and divided after (channel_pairs.py): in the contraction that makes it, and in every contraction that reads it. A
-channel keeps its factor on its way through concatenations along the channels, pools and reshapes.
+squeezing convolution, whose channels two expanding convolutions read. Along the residual stream of a ResNet, many
+convolutions add to the same channels. Here, too, each channel can be multiplied before and divided after
+(channel_pairs.py): in the contractions that make it, and in every contraction that reads it. A channel keeps its factor
+on its way through concatenations along the channels, sums, zeros around it, pools and reshapes. Channels that a sum
+adds have one factor.
 
 Works on a float network with observers that hold ranges.
 """
@@ -16,7 +18,8 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from qmlir.dialects.nn import ConcatOp
+from qmlir.dialects.nn import AddOp, ConcatOp, PadOp
+from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.quantize.adjust.channel_pairs import (
@@ -25,6 +28,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     is_scalable,
     is_spoken_for,
     keeps_channels,
+    moved_operands,
     note_factors,
     readers_of,
     reads_all_channels,
@@ -55,10 +59,10 @@ class ChannelJoin:
         return tuple(self.places)
 
     def highest(self, magnitudes: dict[SSAValue, Array]) -> Array:
-        """The largest magnitude of each channel of the join, from the channels of each writer's result."""
-        found = np.zeros(sum(w.output_channels() for w in self.writers))
-        for writer in self.writers:
-            found[self.places[writer.y]] = magnitudes[writer.y]
+        """The largest magnitude of each channel of the join, from the channels of its tensors."""
+        found = np.zeros(1 + max(int(places.max()) for places in self.places.values()))
+        for value, places in self.places.items():
+            np.maximum.at(found, places, magnitudes[value])
         return found
 
     def scale(self, factors: Array) -> None:
@@ -81,9 +85,16 @@ def channel_joins(block: Block) -> list[ChannelJoin]:
 
 def _passes_on(op: Operation) -> bool:
     """Whether each channel of an operation's operands is a channel of its result."""
-    if isinstance(op, ConcatOp):
-        return op.axis == IntegerAttr(len(shape_of(op.results[0])) - 1, 64)
-    return keeps_channels(op)
+    match op:
+        case ConcatOp():
+            return op.axis == IntegerAttr(len(shape_of(op.y)) - 1, 64)
+        case AddOp():
+            like = is_float(op.y) and shape_of(op.lhs) == shape_of(op.rhs) == shape_of(op.y)
+            return like and op.bounds() in ((None, None), (0.0, None))
+        case PadOp():
+            return op.stored_value() == 0
+        case _:
+            return keeps_channels(op)
 
 
 def _join(order: Mapping[Operation, int], values: Collection[SSAValue]) -> ChannelJoin | None:
@@ -110,12 +121,39 @@ def _join(order: Mapping[Operation, int], values: Collection[SSAValue]) -> Chann
 
 
 def _places(makers: Sequence[Operation]) -> dict[SSAValue, Places]:
-    """The places of the channels of each result; the channels of contractions are numbered in program order."""
+    """The places of the channels of each result, in program order; channels that are added have the same place."""
     places: dict[SSAValue, Places] = {}
-    count = 0
+    same: list[int] = []  # number of a channel → a lower number of the same place, or its own
+
+    def numbered(count: int) -> Places:
+        same.extend(range(len(same), len(same) + count))
+        return np.arange(len(same) - count, len(same))
+
     for op in makers:
-        if isinstance(op, WeightedOp):
-            places[op.y] = np.arange(count, count := count + op.output_channels())
-        else:
-            places[op.results[0]] = np.concatenate([places[v] for v in op.operands])
-    return places
+        inputs = [places[v] for v in moved_operands(op)] if not isinstance(op, WeightedOp) else []
+        match op:
+            case WeightedOp():
+                found = numbered(op.output_channels())
+            case ConcatOp():
+                found = np.concatenate(inputs)
+            case AddOp():
+                for one, other in zip(*inputs, strict=True):
+                    low, high = sorted((_first(same, one), _first(same, other)))
+                    same[high] = low
+                found = inputs[0]
+            case PadOp():
+                low, high = op.pads()[-1]
+                found = np.concatenate([numbered(low), inputs[0], numbered(high)])
+            case _:
+                (found,) = inputs
+        places[op.results[0]] = found
+    firsts = np.array([_first(same, number) for number in range(len(same))])
+    _, settled = np.unique(firsts, return_inverse=True)
+    return {value: settled[found] for value, found in places.items()}
+
+
+def _first(same: Sequence[int], number: int) -> int:
+    """The lowest number of the place that a channel's number stands for."""
+    while same[number] != number:
+        number = same[number]
+    return number

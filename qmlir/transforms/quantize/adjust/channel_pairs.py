@@ -1,9 +1,9 @@
 """Pairs of contractions whose channels in between can be scaled: up in the writer, down in the reader.
 
-A contraction is a convolution or a fully connected layer. If only relu and pools lie between two contractions, each
-channel can be multiplied before and divided after: relu(s·x) = s·relu(x) for s > 0. A clamp with other bounds admits
-this if all channels have the same factor, as its bounds are multiplied too. The network's function stays the same but
-for rounding. The tensors in between have new values, so they are observed anew.
+A contraction is a convolution or a fully connected layer. If only relu, leaky relu and pools lie between two
+contractions, each channel can be multiplied before and divided after: relu(s·x) = s·relu(x) for s > 0. A clamp with
+other bounds admits this if all channels have the same factor, as its bounds are multiplied too. The network's function
+stays the same but for rounding. The tensors in between have new values, so they are observed anew.
 
 Several contractions whose results are added admit it as well if all channels of all of them have the same factor:
 they form a sum (ContractionSum).
@@ -29,7 +29,9 @@ from qmlir.dialects.nn import (
     DepthwiseConv2DOp,
     FullyConnectedOp,
     GlobalAveragePoolOp,
+    LeakyReluOp,
     MaxPool2DOp,
+    PReluOp,
     ReluOp,
     ReshapeOp,
     TransposeOp,
@@ -165,9 +167,15 @@ def _connected(value: SSAValue, connects: Callable[[Operation], bool]) -> dict[S
         value = left.pop()
         if value not in found:
             found[value] = None
-            left += value.owner.operands if isinstance(value.owner, Operation) and connects(value.owner) else ()
+            if isinstance(value.owner, Operation) and connects(value.owner):
+                left += moved_operands(value.owner)
             left += [r.results[0] for r in readers_of(value) if connects(r)]
     return found
+
+
+def moved_operands(op: Operation) -> Sequence[SSAValue]:
+    """The operands of an operation whose channels are in its result: all but slopes."""
+    return op.operands[:1] if isinstance(op, PReluOp) else op.operands
 
 
 def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
@@ -215,7 +223,11 @@ def keeps_channels(op: Operation) -> bool:
     if isinstance(op, ReshapeOp):
         before, after = shape_of(op.operands[0]), shape_of(op.results[0])
         return before[-1:] == after[-1:] == (int(np.prod(before)),)
-    return isinstance(op, MaxPool2DOp | AveragePool2DOp | GlobalAveragePoolOp)
+    if isinstance(op, Clamped) and op.bounds() not in ((None, None), (0.0, None)):
+        return False
+    if isinstance(op, PReluOp):
+        return constant_array(op.rhs) is not None and shape_of(op.y) == shape_of(op.lhs)
+    return isinstance(op, MaxPool2DOp | AveragePool2DOp | GlobalAveragePoolOp | ReluOp | LeakyReluOp)
 
 
 def _only_reader(value: SSAValue) -> Operation | None:

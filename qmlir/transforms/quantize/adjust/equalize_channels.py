@@ -20,7 +20,8 @@ lose more by the differences between input channels than the data gain.
 
 Channels that concatenations join, or that several contractions read, are equalized together (channel_joins.py), as in
 the fire modules of a SqueezeNet. Three such networks, trained for minutes on digits, MNIST and CIFAR-10, gain 1.6, 1.6
-and 1.1 dB.
+and 1.1 dB. So are the channels of residual streams: ResNet-8 gains 0.3 dB, at 16 bits 0.8, MediaPipe's iris network 1.
+They stay as they are where a power of two is searched for each scale of 8 bits: ResNet-8 loses 0.4 dB there.
 
 The channels behind normalizations follow (gained_channels.py). Enters and leaves: a float network with observers that
 hold ranges.
@@ -34,12 +35,13 @@ from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
+from qmlir.dialects.nn import AddOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import config_of
-from qmlir.transforms.quantize.adjust.channel_joins import channel_joins
+from qmlir.transforms.quantize.adjust.channel_joins import ChannelJoin, channel_joins
 from qmlir.transforms.quantize.adjust.channel_pairs import (
     LARGEST_FACTOR,
     channel_pairs,
@@ -94,12 +96,12 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
     """
     block = function.body.block
     pairs = [p for p in channel_pairs(block) if p.scales_singly and _gains(p.writer, p.reader, op_configs)]
-    joins = [j for j in channel_joins(block) if all(_gains(w, r, op_configs) for w in j.writers for r in j.readers)]
+    joins = [j for j in channel_joins(block) if _join_gains(j, op_configs)]
     if not pairs and not joins:
         return 0
-    writers = [*(p.writer for p in pairs), *(w for j in joins for w in j.writers)]
+    wanted = {*(p.writer.y for p in pairs), *(v for j in joins for v in j.tensors)}
     highest: dict[SSAValue, Array] = {}
-    for values in evaluations(block, inputs, {w.y for w in writers}):
+    for values in evaluations(block, inputs, wanted):
         for value, array in values.items():
             largest: Array = np.abs(array).reshape(-1, array.shape[-1]).max(axis=0)
             highest[value] = np.maximum(highest[value], largest) if value in highest else largest
@@ -109,6 +111,15 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
         join.scale(_factors(join.highest(highest)))
     observe_anew(block, [v for each in (*pairs, *joins) for v in each.tensors], inputs)
     return len(pairs) + len(joins)
+
+
+def _join_gains(join: ChannelJoin, op_configs: OpConfigs) -> bool:
+    """Whether equalizing the channels of a join gains more precision than it costs."""
+    sums = any(isinstance(value.owner, AddOp) for value in join.tensors)
+    configs = [op_configs.of_value(w.y) for w in join.writers]
+    if sums and any(c.searches_exponents and c.integers != "int16" for c in configs):
+        return False
+    return all(_gains(w, r, op_configs) for w in join.writers for r in join.readers)
 
 
 def _gains(writer: WeightedOp, reader: WeightedOp, op_configs: OpConfigs) -> bool:

@@ -11,7 +11,7 @@ through casts. Under the schema symmetric_with_power2_scale the function gets an
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,17 +25,18 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
+from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_results, data_values, is_weight
 from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.target import Target
+from qmlir.dialects.target import Target, load_target
+from qmlir.ir.context import QmlirContext
 from qmlir.ir.fact import restated
-from qmlir.ir.facts import DECISION, IMPORTED, SCALES, UNROUNDED, WIDENED
+from qmlir.ir.facts import DECISION, IMPORTED, POLICY, SCALES, UNROUNDED, WIDENED
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.levels import stating
 from qmlir.ir.locations import locate, tensor_location
@@ -54,18 +55,40 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
+from qmlir.policies.ledger import (
+    CALIBRATION,
+    DATA_FREE,
+    RANGE,
+    decide,
+    decision_of,
+    note_method,
+)
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import OpConfig, config_of
+from qmlir.policies.runtime_kernels import followed_runtime
+from qmlir.settings.quant_config import TENSOR_SETTINGS, OpConfig, config_of, settings_of
 from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
 from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.op_configs import OpConfigs
+from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_branches
+from qmlir.transforms.quantize.ranges.digits import find_kept, type_of_sums
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
-from qmlir.transforms.quantize.reasons import MOVED, Reason, called, leave_float, why_no_groups, why_without_scales
+from qmlir.transforms.quantize.reasons import (
+    DELIVERED,
+    MOVED,
+    Reason,
+    called,
+    carrier_name,
+    leave_float,
+    why_no_groups,
+    why_without_scales,
+)
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
+
+FINEST_SUMS = 2.0**-14
+"""The least step of results of 32 bits, in steps of the sums: contracts for long sums multiply by less than 2^15."""
 
 LARGEST_SCALE = float(np.finfo(np.float32).max)
 
@@ -90,11 +113,15 @@ class ChooseScalesPass(ModulePass):
         target = target_of(ctx)
         op_config = config_of(op).op_config()
         op_config.check(self.name)
+        idle: dict[tuple[str, str], str] = {}
         for function in defined_functions(op):
             if op_config.schema == "symmetric_with_power2_scale":
                 SCALES.put(function, PowerOfTwoAttr())
-            _Chooser(op_config, target, function.body.block).run()
+            chooser = _Chooser(op_config, target, function.body.block)
+            idle.update(chooser.run())
             self._check_promise(function)
+        if isinstance(ctx, QmlirContext):
+            ctx.idle = idle
 
     def _check_promise(self, function: func.FuncOp) -> None:
         """Refuses scales that break the function's promise of powers of two, the graph's own scales included.
@@ -122,17 +149,30 @@ class _Chooser:
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.estimated = {o.value for o in observers if o.data_free is not None}
-        self.op_configs = OpConfigs(block, default, target)
-        self.observed |= ranges_of_masked(block, self.observed, self.op_configs.of_value)
-        self.groups = ScaleGroups(self.operations, self.observed, self.op_configs.of_value, state_values(block))
+        self._settle(default, {})
+        self.kept = find_kept(self.operations, self.observed, self.op_configs, self.groups)
+        if self.kept.reasons:
+            self._settle(default, self.kept.reasons)
 
-    def run(self) -> None:
+    def _settle(self, default: OpConfig, kept: Mapping[Operation, Reason]) -> None:
+        """Settles configs and groups, given which operations stay float for their digits."""
+        self.op_configs = OpConfigs(self.block, default, self.target, kept)
+        self.observed |= ranges_of_masked(self.block, self.observed, self.op_configs.of_value)
+        self.groups = self._grouped()
+
+    def run(self) -> dict[tuple[str, str], str]:
+        """Writes the casts; returns why settings of the policy have no effect, by operation or input and setting."""
         able = self._able()
+        if floats := [o for o in self.operations if keeps_scale(o) and o not in able]:
+            self.groups = self._grouped(floats)
         for op in able:
             if isinstance(op, WeightedOp) and (self._requantizes(op) or isinstance(op.w.owner, ConstantOp)):
                 self._cast_weights(op)
             elif isinstance(op, WeightedOp) and (cast := cast_of_weights(op)) is not None:
                 IMPORTED.put(cast)
+        idle = self._idle(able)
+        for op in able:
+            note_coarse_branches(op, self.groups)
         self._cast_activations(able)
         for op in able:
             method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
@@ -142,6 +182,31 @@ class _Chooser:
                 note_method(op, RANGE, DATA_FREE)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
             Rewriter.erase_op(observer)
+        return idle
+
+    def _idle(self, able: Iterable[Operation]) -> dict[tuple[str, str], str]:
+        """Why settings of tensors have no effect: no integers hold the tensor, or no calibration chooses its range."""
+        held = {v for o in able for v in self._activations(o)}
+        idle: dict[tuple[str, str], str] = {}
+        for carrier in (o for o in self.block.ops if POLICY.on(o)):
+            values = [carrier.value] if isinstance(carrier, ObserveOp) else list(data_results(carrier))
+            for name, value in settings_of(POLICY.required(carrier)).items():
+                # honour-policy knows better why an operation has no integers of a precision.
+                if name not in (*TENSOR_SETTINGS, "precision", "schema", "calibration") or (
+                    name == "precision" and not isinstance(carrier, ObserveOp)
+                ):
+                    continue
+                if held.isdisjoint(values):
+                    decision = decision_of(carrier)
+                    why = "" if decision is None else f"it stays float ({decision.reason.data}), and "
+                    idle[carrier_name(carrier), name] = f"{why}no integer operation reads it"
+                elif name == "calibration" and (why := self.groups.why_uncalibrated(values[0], value)):
+                    idle[carrier_name(carrier), name] = f"{why}, so no such calibration chooses its range"
+        return idle
+
+    def _grouped(self, floats: Sequence[Operation] = ()) -> ScaleGroups:
+        states = state_values(self.block)
+        return ScaleGroups(self.operations, self.observed, self.op_configs.of_value, states, set(floats))
 
     # -- which operations --------------------------------------------------------------------------------------
 
@@ -151,13 +216,17 @@ class _Chooser:
         for op in self.operations:
             if (why := self._why_float(op)) is None:
                 able[op] = None
-                DECISION.drop(op)
             elif self.observed or decision_of(op) is None:
                 leave_float(op, why)  # without ranges there is nothing new to say
+        for op in delivered(self.block, able, self.groups) if self.target.name == load_target().name else ():
+            decide(op, "quantized", *DELIVERED)
+            del able[op]
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
             leave_float(op, MOVED)
             del able[op]
+        for op in able:
+            DECISION.drop(op)
         return able
 
     def _moving_floats(self, able: Iterable[Operation]) -> Iterable[Operation]:
@@ -213,7 +282,7 @@ class _Chooser:
 
         If an integer operation computes the value, all its readers do; else only its integer readers.
         """
-        element = self.groups.type_of(value)
+        element = self._type_of_sums(value) or self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             self._cast_for_others(value, value, able, InsertPoint.after(value.owner))
@@ -240,6 +309,19 @@ class _Chooser:
             if isinstance(use.operation, FunctionOp) and use.operation not in able:
                 clamp_to_domain(use.operation)
         self._cast_for_others(value, back.result, able, InsertPoint.after(back))
+
+    def _type_of_sums(self, value: SSAValue) -> UniformType | None:
+        """The type of 32 bits of a contraction whose readers need its digits; None if it has another type."""
+        op = value.owner
+        seen = self.observed.get(value)
+        if not isinstance(op, ContractionOp) or op not in self.kept.sums or seen is None:
+            return None
+        if not self.target.wide_results or followed_runtime(op) != "default":
+            return None
+        types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
+        finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
+        power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
+        return type_of_sums(seen, finest, power_of_two=power_of_two)
 
     def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
         """Makes integer readers with another schema, precision or scale read a value through their own type.

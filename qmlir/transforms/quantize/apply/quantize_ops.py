@@ -39,9 +39,10 @@ from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.levels import levels_of
 from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
+from qmlir.ir.traversal import reached
 from qmlir.ir.types import element_type, is_integer
 from qmlir.policies.conversions import converted_integers, quantized_integers
-from qmlir.policies.ledger import decide, deciding_operations, decision_of, noted_methods
+from qmlir.policies.ledger import BRANCHES, decide, deciding_operations, decision_of, noted_methods
 from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.runtime_kernels import (
     compared_storage,
@@ -63,6 +64,7 @@ from qmlir.transforms.quantize.apply.on_floats import (
 from qmlir.transforms.quantize.apply.one_scale import in_one_scale
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_ON_FLOATS,
+    DELIVERED,
     SHARED,
     blocked,
     leave_float,
@@ -132,7 +134,8 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
     if not data_results(op):
         decide(op, "quantized", "compared", f"compares {storage} values")
     elif isinstance(op, MovementOp):
-        decide(op, "quantized", "moved", f"moves {storage} values")
+        coarse = noted_methods(op).get(BRANCHES)
+        decide(op, "quantized", "moved", f"moves {storage} values" + (f"; {coarse}" if coarse else ""))
     else:
         data = uniform(data_operands(op)[0]).storage
         mixed = isinstance(op, WeightedOp | MatMulOp) and data != uniform(op.results[0]).storage
@@ -243,7 +246,8 @@ class _Folding:
         if (reason := blocked(op)) is not None:
             leave_float(op, reason)
             return
-        if (held := decision_of(op)) is not None and held.outcome.data == "float":
+        held = decision_of(op)
+        if held is not None and (held.outcome.data == "float" or (held.code.data == DELIVERED.code and _ends(op))):
             return  # choose-scales decided so, and knows more than the casts show
         sources = [_source_of(op, v) for v in data_operands(op)]
         result = _wanted_result(op, sources)
@@ -327,6 +331,14 @@ def _require_same_bits(new: Sequence[Operation]) -> None:
         if not has_table(op):
             raise UnsupportedError(COMPUTED_ON_FLOATS.sentence, code=COMPUTED_ON_FLOATS.code)
         ON_FLOATS.put(op)
+
+
+def _ends(op: Operation) -> bool:
+    """Whether no quantize cast follows data movement that moves results of the network."""
+    found = reached(
+        [*op.results], lambda v: [r for u in v.uses if isinstance(u.operation, MovementOp) for r in u.operation.results]
+    )
+    return not any(isinstance(u.operation, QuantizeCastOp) for v in found for u in v.uses)
 
 
 def _unrounded(value: SSAValue) -> SSAValue:

@@ -49,7 +49,7 @@ from qmlir.settings.quant_config import (
 )
 from qmlir.transforms.quantize.op_configs import float_input
 from qmlir.transforms.quantize.ranges.scale_group import storage_type
-from qmlir.transforms.quantize.reasons import computes_in_halves, why_no_groups
+from qmlir.transforms.quantize.reasons import carrier_name, computes_in_halves, why_no_groups
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the operations and inputs of a network that a policy's rule selects: by name, by kind, or by position.
@@ -291,10 +291,11 @@ def policy_of(file: str, rules: str) -> Policy:
 
 @dataclass(frozen=True)
 class Applied:
-    """A rule, and the names of the operations that carry its settings."""
+    """A rule, and the names of the operations that carry its settings; `carriers` has those of inputs besides."""
 
     rule: Rule
     nodes: frozenset[str]
+    carriers: frozenset[str] = frozenset()
 
 
 def apply_policy(
@@ -325,7 +326,8 @@ def apply_policy(
         carriers = _carriers(rule, network.matching(rule), base, target)
         for op, settings in carriers.items():
             add_settings(op, settings)
-        applied.append(Applied(rule, frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))))
+        nodes = frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))
+        applied.append(Applied(rule, nodes, frozenset(map(carrier_name, carriers))))
     network.drop_unused_observers()
     return applied
 
@@ -340,7 +342,7 @@ def _carriers(
     """
     foreign = {op: _foreign(op, rule.settings) for op in matched}
     if nobodys := [name for name in rule.settings if all(name in reasons for reasons in foreign.values())]:
-        raise _unhonoured(rule, {_called(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
+        raise _unhonoured(rule, {carrier_name(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
     found: dict[Operation, PlainSettings] = {}
     refusals: dict[str, str] = {}
     for op in matched:
@@ -350,23 +352,30 @@ def _carriers(
         if (why := _refusal(op, own, op_config_of(op, base), target)) is None:
             found[op] = own
         else:
-            refusals[_called(op)] = why
+            refusals[carrier_name(op)] = why
     if not found:
         raise _unhonoured(rule, refusals)
     _warn_of(rule, refusals, len(found))
     return found
 
 
-def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
+def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp, idle: Mapping[tuple[str, str], str]) -> None:
     """Refuses a policy with a rule that no operation honours after quantization; warns if only some do not honour it.
 
     Args:
         applied: The rules, each with the operations that carry its settings.
         module: The quantized network; its recorded decisions tell which operations stayed float.
+        idle: Why a setting of a tensor has no effect, by the carrier's name and the setting; without an entry it has.
 
     Raises:
-        PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float.
+        PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float; or no
+            carrier of a setting heeds it.
     """
+    for each in applied if idle else ():
+        for name in each.rule.settings:
+            reasons = {c: idle[c, name] for c in sorted(each.carriers) if (c, name) in idle}
+            if reasons and len(reasons) == len(each.carriers):
+                raise _unhonoured(each.rule, reasons)
     entries: dict[str, list[Entry]] = {}
     decided: Sequence[Entry] = decisions(module) if applied else []
     for entry in decided:
@@ -479,10 +488,6 @@ def _refused_parameters(op_config: OpConfig, settings: PlainSettings) -> str | N
     if op_config.range is not None:
         return "it has a fixed range and fixed parameters, of which one has to go"
     return None
-
-
-def _called(op: Operation) -> str:
-    return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
 def _said(settings: PlainSettings) -> str:

@@ -27,8 +27,10 @@ class Group:
     wanted   types that quantize casts in the graph ask for
     demanded types whose parameters the policy gives, with the names of the tensors it gives them for
     ranges   ranges that the policy gives, with the names of the tensors it gives them for
+    calibrations  calibrations that rules of the policy name, with the names of the tensors they name them for
     free     whether a value enters whose type is not given but ours to choose
     whole    whether it holds whole exponents of a power, which must stay whole (exponents.py)
+    factor   whether it holds nothing but constants that only products read
     padding  constants that pads put between its values
     name     its name in errors
     method   the plugin that narrowed its range, or None
@@ -43,11 +45,34 @@ class Group:
     wanted: dict[UniformType, None] = field(default_factory=dict[UniformType, None])  # a set in order
     demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
     ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
+    calibrations: dict[str, str] = field(default_factory=dict[str, str])
     free: bool = False
     whole: bool = False
+    factor: bool = True
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
     method: Plugin | None = None
+
+    def settle_calibration(self) -> None:
+        """Calibrates the group as the first rule asks for that names a calibration of one of its tensors."""
+        for calibration in [*self.calibrations][:1]:
+            self.op_config = self.op_config.with_settings({"calibration": calibration})
+
+    def why_uncalibrated(self, calibration: str) -> str | None:
+        """Why a calibration does not choose the range of the group; None if it does."""
+        given = [*self.demanded.values(), *self.ranges.values()]
+        if given:
+            return f"the policy gives a range or parameters to {given[0]}"
+        if self.wanted:
+            return "a cast of the model gives its type"
+        if self.fixed or (self.bounded and not self.free):
+            (name, *_) = (*self.fixed.values(), *self.bounded.values())
+            return f"{name} has a scale of its own"
+        if all(seen.histogram is None for seen in (self.seen or self.moved).values()):
+            return "no histogram was observed of it"
+        if calibration != self.op_config.calibration:
+            return f"it shares its scale with {self.calibrations[self.op_config.calibration]}, which has another"
+        return None
 
     def take_in(self, other: "Group") -> None:
         """Makes this group's type wide enough for the values of another group; this group's config stays."""

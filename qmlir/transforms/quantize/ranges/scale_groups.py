@@ -1,7 +1,7 @@
 """Groups the tensors of a float network that share one quantized type: their range with a margin, and their type."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, ReshapeOp, TransposeOp, WhereOp
+from qmlir.dialects.nn import ConstantOp, MulOp, PReluOp, ReshapeOp, TransposeOp, WhereOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
@@ -17,7 +17,7 @@ from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.facts import RESIDUAL
+from qmlir.ir.facts import POLICY, RESIDUAL
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.states import state_values
 from qmlir.ir.traversal import reached
@@ -33,7 +33,7 @@ from qmlir.numerics.schemas import (
     weight_range,
 )
 from qmlir.plugins import Plugin
-from qmlir.settings.quant_config import Format, OpConfig
+from qmlir.settings.quant_config import Format, OpConfig, PlainSettings, settings_of
 from qmlir.transforms.quantize.op_configs import argument_of
 from qmlir.transforms.quantize.ranges.exponents import is_whole_exponent, with_whole_numbers
 from qmlir.transforms.quantize.ranges.scale_group import (
@@ -176,6 +176,8 @@ def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation
 # group's type would cost it more than a bit. They read the operand through its own type, the concatenation through the
 # type of its result. All tensors are tied if the policy or a cast decides about one, or if parameters are Glow's.
 #
+# An operation that stays float reads each operand through the operand's own type, and so ties nothing.
+#
 # A group that holds whole exponents of a power gets a scale that keeps them whole (exponents.py).
 #
 # If only 0 was observed of a group, the group has any scale that suits its readers: a contraction adds its bias in
@@ -205,12 +207,13 @@ class ScaleGroups:
         observed: Mapping[SSAValue, Observation],
         op_config: Callable[[SSAValue], OpConfig],
         states: Iterable[tuple[SSAValue, SSAValue]] = (),
+        floats: Collection[Operation] = (),
     ):
         """Groups the activations of `operations`, given what was `observed` of them and the `op_config` of each value.
 
-        `states` are pairs of an argument and its value in the next call.
+        `states` are pairs of an argument and its value in the next call; `floats` the operations that stay float.
         """
-        self._observed, self._op_config = observed, op_config
+        self._observed, self._op_config, self._floats = observed, op_config, floats
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
         self._types: dict[tuple[SSAValue, Format], UniformType] = {}
@@ -237,6 +240,8 @@ class ScaleGroups:
                 self._groups[self.root(op.results[0])].padding.append(value.value.data)
         for op in self._following:
             self._follow(op)
+        for group in self._groups.values():
+            group.settle_calibration()
 
     def root(self, value: SSAValue) -> SSAValue:
         """The value that stands for the group of `value`."""
@@ -249,6 +254,10 @@ class ScaleGroups:
         """The plugin that narrowed the range of a value's group; None if no plugin did."""
         group = self._groups.get(self.root(value))
         return None if group is None else group.method
+
+    def why_uncalibrated(self, value: SSAValue, calibration: str) -> str | None:
+        """Why a calibration does not choose the range of a value's group; None if it does."""
+        return self._groups[self.root(value)].why_uncalibrated(calibration)
 
     def type_of(self, value: SSAValue, format: Format | None = None) -> UniformType | None:
         """The quantized type of a value's group, in the group's format or in another; None if no range is known.
@@ -275,6 +284,10 @@ class ScaleGroups:
         """Whether a concatenation's operand is not tied to its result, since the result's type would cost it bits."""
         return value in self._left_out.get(op, ())
 
+    def format_of(self, value: SSAValue) -> Format:
+        """The schema and the precision of a value."""
+        return self._op_config(value).format
+
     def has_range(self, value: SSAValue) -> bool:
         """Whether the range of an activation is known."""
         return value in self._ranged
@@ -291,7 +304,9 @@ class ScaleGroups:
                 continue
             self._ranged.update(op.results)
             format = self._op_config(op.results[0]).format
-            if left_out := self._much_narrower(op) | _chosen_constants(op):
+            left_out = self._much_narrower(op) | _chosen_constants(op)
+            left_out = set(operands) if op in self._floats else left_out
+            if left_out:
                 self._left_out[op] = left_out
             alike = [v for v in data_values(op) if self._op_config(v).format == format and v not in left_out]
             contradictory = self._contradict(alike)
@@ -329,7 +344,7 @@ class ScaleGroups:
     def _much_narrower(self, op: Operation) -> set[SSAValue]:
         """A concatenation's operands that others read too and whose step the group's type would more than double."""
         operands = dict.fromkeys(data_operands(op))
-        if len(operands) == 1 or any(self._is_stated(v) for v in data_values(op)):
+        if len(operands) == 1 or any(self.is_stated(v) for v in data_values(op)):
             return set()
         hulls = {v: hull for v in operands if (hull := self._hull(v)) is not None}
         schema, _ = self._op_config(op.results[0]).format
@@ -352,16 +367,16 @@ class ScaleGroups:
             for use in source.uses
         )
 
-    def _is_stated(self, value: SSAValue) -> bool:
+    def is_stated(self, value: SSAValue) -> bool:
         """Whether the policy, a cast or Glow's parameters decide about a value's type, not its observed range."""
         op_config = self._op_config(value)
         return op_config.glow_exact or op_config.range is not None or self._imposed(value) is not None
 
     def _hull(self, value: SSAValue) -> Bounds | None:
         """The range of all values that are tied to a value so far; None if no range is known."""
-        return self._hulls.get(self.root(value)) or self._own_bounds(value)
+        return self._hulls.get(self.root(value)) or self.own_bounds(value)
 
-    def _own_bounds(self, value: SSAValue) -> Bounds | None:
+    def own_bounds(self, value: SSAValue) -> Bounds | None:
         """The range of a value by itself: of its function, its constant or its observer; None if unknown."""
         format = self._op_config(value).format
         if (rule := self._own_scale(value, format)) is not None:
@@ -392,6 +407,10 @@ class ScaleGroups:
         group = self._groups.setdefault(self.root(value), Group(op_config))
         group.name = group.name or f"tensor {called(value)}"
         group.whole |= is_whole_exponent(value)
+        for settings in stated_for(value):
+            if (calibration := settings.get("calibration")) is not None:
+                group.calibrations.setdefault(calibration, name)
+        group.factor &= _is_factor(value)
         if op_config.range is not None:
             group.ranges.setdefault(op_config.range, name)
         elif value in self._observed:
@@ -482,6 +501,8 @@ class ScaleGroups:
         """The type for the range of a group: calibration narrows observed ranges, and keeps given ranges whole."""
         schema, precision = op_config.format
         exact, where = op_config.glow_exact, group.name
+        if group.factor and precision == "int16" and schema == "asymmetric" and not exact:
+            schema = "symmetric"  # so that a product with any operand of 16 bits has 32
         if group.ranges:
             (lo, hi), *_ = group.ranges
             return uniform_type(
@@ -546,6 +567,13 @@ def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:
     return bounds, Histogram.together(histograms) if len(histograms) == len(seen) else None
 
 
+def stated_for(value: SSAValue) -> Iterator[PlainSettings]:
+    """Yields the settings that the policy states on a value's observers and on the operation that makes it."""
+    for carrier in (value.owner, *(u.operation for u in value.uses if isinstance(u.operation, ObserveOp))):
+        if isinstance(carrier, Operation) and (policy := POLICY.of(carrier)) is not None:
+            yield settings_of(policy)
+
+
 def _is_finite(op: Operation | Block) -> bool:
     """Whether an operation is a constant of finite numbers."""
     return isinstance(op, ConstantOp) and bool(np.isfinite(op.value.array).all())
@@ -554,6 +582,11 @@ def _is_finite(op: Operation | Block) -> bool:
 def _chosen_constants(op: Operation) -> set[SSAValue]:
     """The constants that an operation chooses elements of; operations elsewhere may read them too, in another type."""
     return {v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)} if isinstance(op, WhereOp) else set()
+
+
+def _is_factor(value: SSAValue) -> bool:
+    """Whether a value is a constant that only products read."""
+    return isinstance(value.owner, ConstantOp) and all(isinstance(u.operation, MulOp | PReluOp) for u in value.uses)
 
 
 def _maker(value: SSAValue) -> str:

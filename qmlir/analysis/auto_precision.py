@@ -1,0 +1,395 @@
+"""`precision=auto`: quantizes to int8, looks at the result, and gives more digits to the operations that need them.
+
+    quantize to int8 → measure → rank the operations by their effect on the outputs → raise the worst → again
+
+until each output has `TARGET` dB (or `AGREEMENT` of the samples have float's class, of at least `COUNTED` samples), or
+nothing that is allowed helps. In each round as many operations are raised as must be, if effects add up. What is raised
+is the part of an operation that errs: its result or the tensors that it reads go from 8 to 16 bits, then its weights;
+what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never become float.
+
+All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
+them, and an operation to which they give a precision is left alone.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from qmlir.analysis.counts import decided
+from qmlir.analysis.culprits import Culprit, Effects
+from qmlir.analysis.own_errors import StoredResults
+from qmlir.analysis.quality import Quality, affordable_samples, measured
+from qmlir.analysis.tensors import source_of
+from qmlir.compiler import main_function
+from qmlir.devices.model.properties import products
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.display import bytes_text
+from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.ir.decision import DecisionAttr
+from qmlir.ir.facts import DECISION
+from qmlir.ir.rewriting import tensor_name
+from qmlir.numerics.schemas import is_symmetric
+from qmlir.policies.ledger import deciding_operations, decisions
+from qmlir.settings.policy import Policy, Rule
+from qmlir.settings.recorded import recorded_config
+from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork
+
+AUTO = "auto"
+
+TARGET = 30.0
+"""The SQNR in dB that each output is to have."""
+
+AGREEMENT, COUNTED = 0.99, 100
+"""The share of samples with float's class that is enough too, and the samples that this takes."""
+
+ROUNDS = 10
+"""The most quantizations behind the first."""
+
+FLOAT_SHARE = 0.05
+"""The most of the network's MACs that may become float."""
+
+PINNING = ("precision", "keep_float", "weight_precision", "parameters")
+"""Settings of a user's rule that leave nothing for `auto` to choose."""
+
+Quantizer = Callable[[Policy, Mapping[str, Any]], ModuleOp]
+"""Quantizes the network by a policy and by options."""
+
+
+@dataclass(frozen=True)
+class Widened:
+    """A network that `auto` has made.
+
+    quantized  the network
+    quality    how far its outputs are from float's
+    before     the same for int8
+    policy     the policy that makes the network without `auto`
+    reasons    tensor → what was changed there, and why
+    costs      what it costs beside int8, in words
+    """
+
+    quantized: ModuleOp
+    quality: Quality
+    before: Quality
+    policy: Policy
+    reasons: Mapping[str, str]
+    costs: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns what was changed as plain data for JSON."""
+        sqnr = {"before": self.before.sqnr, "after": self.quality.sqnr}
+        found: dict[str, Any] = {k: None if v is None or math.isinf(v) else v for k, v in sqnr.items()}
+        found |= {"reached": reached(self.quality), "costs": self.costs, "reasons": dict(self.reasons)}
+        return found | {"policy": self.policy.as_dict()}
+
+    def lines(self) -> Iterator[str]:
+        """Yields what was changed and what it costs, in sentences."""
+        if not self.policy.rules and not self.reasons:
+            yield f"auto: int8 reaches the target, {TARGET:g} dB or {100 * AGREEMENT:g} % of float's classes"
+            return
+        gained = f"{_least(self.before)} in int8, {_least(self.quality)} now, on {self.quality.origin}"
+        yield f"auto: {gained}; {self.costs}"
+        for tensor, reason in self.reasons.items():
+            yield f"  {tensor}: {reason.removeprefix('auto: ')}"
+        if not reached(self.quality):
+            yield f"auto: nothing that is allowed helps further towards {TARGET:g} dB"
+
+
+def _least(quality: Quality) -> str:
+    return "no SQNR" if quality.sqnr is None else f"{quality.sqnr:.1f} dB"
+
+
+def reached(quality: Quality) -> bool:
+    """Whether each output is good enough."""
+    return all(
+        o.sqnr is None
+        or o.sqnr >= TARGET
+        or (o.agreement is not None and o.agreement >= AGREEMENT and quality.samples >= COUNTED)
+        for o in quality.outputs
+    )
+
+
+def widened(
+    module: ModuleOp, make: Quantizer, samples: Sequence[Any], policy: Policy, options: Mapping[str, Any], *,
+    held_out: bool,
+) -> Widened:  # fmt: skip
+    """Returns the network whose operations have the digits that its outputs need.
+
+    Args:
+        module: The float network; it stays unchanged.
+        make: Quantizes it.
+        samples: The samples to measure on.
+        policy: The user's policy, without `auto`.
+        options: The user's options, without `auto`.
+        held_out: Whether quantization does not see the samples.
+    """
+    search = _Search(module, make, list(samples), policy, dict(options), held_out)
+    search.run()
+    return search.result()
+
+
+def without_auto(policy: Policy, options: Mapping[str, Any]) -> tuple[Policy, dict[str, Any], bool]:
+    """Returns a policy and options without a precision of `auto`, and whether there was one."""
+    default = {name: value for name, value in policy.default.items() if (name, value) != ("precision", AUTO)}
+    rest = {name: value for name, value in options.items() if (name, value) != ("precision", AUTO)}
+    asked = len(default) < len(policy.default) or len(rest) < len(options)
+    return Policy(default, policy.rules, policy.options), rest, asked
+
+
+@dataclass
+class _Level:
+    """The digits that a tensor's operation has beyond int8: a wide result, wide weights, or all of them as float."""
+
+    result: bool = False
+    weights: bool = False
+    is_float: bool = False
+    reason: str = ""
+    effect: float = 0.0
+
+
+@dataclass
+class _Search:
+    module: ModuleOp
+    make: Quantizer
+    samples: list[Any]
+    policy: Policy
+    options: dict[str, Any]
+    held_out: bool
+    levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
+    refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def run(self) -> None:
+        """Raises operations, round by round."""
+        self.extra: dict[str, Any] = {}
+        self.best = self.current = self.first = self._attempt(())
+        if reached(self.first[1]):
+            return
+        self.config = recorded_config(self.first[0])
+        self.kinds = {tensor_name(r): op for op in main_function(self.first[0]).body.block.ops for r in op.results}
+        self.macs = {name: products(op) for name, op in self.kinds.items() if isinstance(op, WeightedOp)}
+        self.pinned = self._pinned()
+        self._try_residuals()
+        for _ in range(ROUNDS):
+            before = {name: replace(level) for name, level in self.levels.items()}
+            if reached(self.current[1]) or not self._raise_worst():
+                break
+            found = self._carried_out(before)
+            if found is None:
+                continue
+            self.current = found
+            if _rank(found[1]) > _rank(self.best[1]):
+                self.best = found
+        if reached(self.best[1]):
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Takes back changes that the outputs do not need, those of the least effect first."""
+        count = len(self.levels) // 2
+        for _ in range(MOST_TAKEN_BACK):
+            if not count:
+                break
+            before = dict(self.levels)
+            for name in sorted(before, key=lambda name: -before[name].effect)[:count]:
+                del self.levels[name]
+            try:
+                found = self._attempt(self._rules())
+            except QmlirError:
+                found = None
+            if found is not None and reached(found[1]):
+                self.best, count = found, len(self.levels) // 2
+            else:
+                self.levels, count = before, count // 2
+
+    def _attempt(self, rules: Sequence[Rule]) -> tuple[ModuleOp, Quality, Policy, dict[str, str]]:
+        policy = Policy(self.policy.default, (*rules, *self.policy.rules))
+        if self.extra:
+            policy = policy.with_default(self.extra)
+        with warnings.catch_warnings():
+            if self.levels or self.extra:
+                warnings.simplefilter("ignore", QmlirWarning)  # what is to be said was said of int8
+            quantized = self.make(policy, self.options)
+        quality = measured(self.module, quantized, self.samples, held_out=self.held_out)
+        reasons = {name: level.reason for name, level in self.levels.items() if level.reason}
+        return quantized, quality, policy, reasons
+
+    def _carried_out(self, before: Mapping[str, _Level]) -> tuple[ModuleOp, Quality, Policy, dict[str, str]] | None:
+        """Quantizes with the levels as they are; if a rule is refused, that part of it is never asked for again."""
+        try:
+            return self._attempt(self._rules())
+        except QmlirError as error:
+            place = str(error.where or "")
+            name = next((n for n in self.levels if place == _place(n)), None)
+            changed = [n for n in self.levels if self.levels[n] != before.get(n, _Level())]
+            for each in [name] if name is not None else changed:
+                self._refuse(each, before)
+            return None
+
+    def _refuse(self, name: str, before: Mapping[str, _Level]) -> None:
+        old, new = before.get(name, _Level()), self.levels[name]
+        for part in ("result", "weights", "is_float"):
+            if getattr(old, part) != getattr(new, part):
+                self.refused.add((name, part))
+        if name in before:
+            self.levels[name] = before[name]
+        else:
+            del self.levels[name]
+
+    def _rules(self) -> list[Rule]:
+        """The rules that give the tensors their levels."""
+        found: list[Rule] = []
+        for name, level in self.levels.items():
+            settings: dict[str, Any] = {"keep_float": True}
+            if not level.is_float:
+                settings = {"precision": "int16"} if level.result else {}
+                if level.result and not is_symmetric(self.config.schema):
+                    settings["schema"] = "symmetric"
+                if isinstance(self.kinds.get(name), WeightedOp):
+                    settings["weight_precision"] = "int16" if level.weights else self.config.stored_weights
+            found.append(Rule(settings, name=name, place=_place(name)))
+        return found
+
+    def _pinned(self) -> set[str]:
+        """The tensors whose precision the user's own rules give."""
+        rules = [rule for rule in self.policy.rules if any(setting in rule.settings for setting in PINNING)]
+        if not rules:
+            return set()
+        network = NamedNetwork(self.first[0].clone())
+        matched = [op for rule in rules for op in network.matching(rule)]
+        return {name for op in matched for name in network.names[op]}
+
+    def _try_residuals(self) -> None:
+        """Takes 16 bits for residual streams that need them, unless the user said how they are stored."""
+        if "residuals" in self.options or "residuals" in self.policy.default:
+            return
+        self.extra = {"residuals": AUTO}
+        try:
+            found = self._attempt(())
+        except QmlirError:
+            found = None
+        if found is None or _rank(found[1]) <= _rank(self.best[1]):
+            self.extra = {}
+        else:
+            self.best = self.current = found
+
+    def _raise_worst(self) -> bool:
+        """Raises the operations that must err less if the outputs are to reach the target; returns whether any."""
+        quantized = self.current[0]
+        some = self.samples[: max(1, min(2, affordable_samples(self.module) // 8))]
+        effects = Effects(self.module, quantized, some)
+        allowed = 10 ** (-(TARGET + MARGIN) / 10)
+        worst = effects.worst(MOST_RAISED, EVALUATIONS, least=allowed / 4)
+        noises = [10 ** (-each.effect / 10) for each in worst]
+        raised = False
+        for place, culprit in enumerate(worst):
+            if sum(noises[place:]) <= allowed:
+                break
+            raised |= self._raise(culprit, effects, quantized)
+        return raised
+
+    def _raise(self, culprit: Culprit, effects: Effects, quantized: ModuleOp) -> bool:
+        """Gives the part of an operation that errs one level more; returns whether there was one."""
+        makers = {tensor_name(r): op for op in main_function(quantized).body.block.ops for r in op.results}
+        op = makers[culprit.tensor]
+        whole = effects.noise([culprit.tensor])
+        stored = effects.noise_of(StoredResults(quantized, [culprit.tensor]), culprit.tensor)
+        asked: list[tuple[str, str]] = []
+        if stored > whole / 4:
+            asked.append((culprit.tensor, "result"))
+        if stored < whole / 2:
+            asked += [(name, "result") for name in _read(op, makers)]
+        done = [self._set(name, part, makers, culprit) for name, part in asked]
+        if any(done):
+            return True
+        if isinstance(op, WeightedOp) and self._set(culprit.tensor, "weights", makers, culprit):
+            return True
+        return self._set(culprit.tensor, "is_float", makers, culprit)
+
+    def _set(self, name: str, part: str, makers: Mapping[str, Operation], culprit: Culprit) -> bool:
+        """Raises the level of a tensor's operation; returns whether it may be raised and was not."""
+        level, op = self.levels.get(name, _Level()), makers.get(name)
+        if name in self.pinned or (name, part) in self.refused or getattr(level, part) or level.is_float:
+            return False
+        if part == "result" and op is not None and is_quantized(op.results[0]):
+            if uniform(op.results[0]).storage_width > 8:
+                return False
+        if part == "is_float":
+            floats = sum(self.macs.get(other, 0) for other, each in self.levels.items() if each.is_float)
+            if op is None or floats + self.macs.get(name, 0) > FLOAT_SHARE * sum(self.macs.values()):
+                return False
+        left = "no number" if culprit.effect == -math.inf else f"{culprit.effect:.1f} dB"
+        bits, said = {
+            "result": ("8", "int16"), "weights": ("8", "int16, weights too"), "is_float": ("its", "float"),
+        }[part]  # fmt: skip
+        where = "" if name == culprit.tensor else f" of {culprit.tensor}"
+        reason = f"auto: {said}, since {bits} bits{where} alone leave {left} at the outputs"
+        self.levels[name] = replace(level, **{part: True}, reason=reason, effect=culprit.effect)
+        if part == "weights":
+            self.levels[name].result = True
+        return True
+
+    def result(self) -> Widened:
+        """Returns the best network, with the reasons in its ledger."""
+        quantized, quality, policy, reasons = self.best
+        _tell(quantized, reasons)
+        return Widened(quantized, quality, self.first[1], policy, reasons, _costs(self.first[0], quantized))
+
+
+MOST_TAKEN_BACK = 4
+"""The most quantizations that try to do with fewer changes."""
+
+MARGIN = 1.5
+"""The decibels beyond the target to which effects are to add up, as they do so only about."""
+
+MOST_RAISED = 48
+"""The most operations that a round ranks."""
+
+EVALUATIONS = 400
+"""The evaluations of a round's ranking."""
+
+
+def _place(name: str) -> str:
+    return f'rule of auto for "{name}"'
+
+
+def _rank(quality: Quality) -> tuple[bool, float]:
+    return reached(quality), float("inf") if quality.sqnr is None else quality.sqnr
+
+
+def _read(op: Operation, makers: Mapping[str, Operation]) -> Iterable[str]:
+    """The tensors of 8 bits that an operation reads, by the operation that makes them or as inputs of the network."""
+    for value in op.operands:
+        while (owner := source_of(value).owner) and isinstance(owner, Operation) and keeps_scale(owner):
+            value = owner.operands[0]
+        source = source_of(value)
+        if not isinstance(source.owner, ConstantOp) and (name := tensor_name(source)):
+            yield name
+
+
+def _tell(quantized: ModuleOp, reasons: Mapping[str, str]) -> None:
+    """Adds to the ledger why operations are not in int8."""
+    for op in deciding_operations(quantized):
+        decision = DECISION.of(op)
+        said = next((reasons[tensor_name(r)] for r in op.results if tensor_name(r) in reasons), None)
+        if decision is not None and said is not None:
+            outcome, code, reason = (each.data for each in (decision.outcome, decision.code, decision.reason))
+            DECISION.put(op, DecisionAttr.of(outcome, code, f"{reason}; {said}"))
+
+
+def _costs(before: ModuleOp, after: ModuleOp) -> str:
+    """What a network costs beside another: bytes of constants, and the MACs in float and on data of 16 bits."""
+    old, new = (sum(int(each.figures["weight_bytes"]) for each in decided(net)) for net in (before, after))
+    entries = decided(after)
+    macs = max(1, sum(int(each.figures["macs"]) for each in entries))
+    floats = sum(int(each.figures["macs"]) for each in entries if each.entry.outcome == "float")
+    wide = sum(int(each.figures["macs"]) for each in entries if each.precision.startswith("int16"))
+    left = sum(entry.outcome == "float" for entry in decisions(after))
+    text = f"constants of {bytes_text(new)} ({bytes_text(old)} in int8), {100 * wide / macs:.1f} % of the MACs in int16"
+    return f"{text}, {100 * floats / macs:.1f} % in float ({left} of {len(entries)} operations)"

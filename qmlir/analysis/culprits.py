@@ -1,0 +1,197 @@
+"""Finds the operations of a quantized network that cost its outputs most: by effect, not by their own error.
+
+The error of an operation is its result on the float network's tensors, quantized as the operation reads and writes
+them, less the float result. The float network then runs with these errors added to the tensors of some operations,
+everything else exact; what its outputs move by is the effect of these operations. An operation may be coarse and have
+no effect, and an operation that errs little may ruin the outputs behind it.
+
+Effects of single operations are found by halving: a group of operations, in program order, is as bad as its effect,
+and the worst group is halved until the worst operations stand alone. That takes about 2·log2(n) evaluations for each
+of them in place of n. numpy evaluates, as in quality.py, and the number of evaluations follows from the time that they
+take by estimate.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.analysis.output_measure import decibels, with_errors
+from qmlir.analysis.own_errors import Errors
+from qmlir.analysis.quality import SECONDS, seconds_of
+from qmlir.analysis.tensors import channel_factors, isolated, least_of_masked, origin_of, tapped
+from qmlir.backends.reference import Reference
+from qmlir.compiler import main_function, reference
+from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.ir.interfaces import Array
+from qmlir.ir.rewriting import tensor_name
+from qmlir.policies.ledger import deciding_operations
+from qmlir.transforms.quantize.adjust.side_by_side import on_one_thread
+
+SHOWN = 3
+"""The operations that are named."""
+
+FEWEST = 24
+"""The evaluations that a search may make, whatever they take."""
+
+NEGLIGIBLE = 1e-9
+"""The effect, as noise over signal, below which operations are no culprits: 90 dB."""
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """An operation that costs the outputs.
+
+    tensor     the name of its result
+    operation  its kind, such as `nn.conv2d`
+    effect     SQNR in dB that the worst output has if this operation alone is quantized
+    own        SQNR in dB of the operation's result if it alone is quantized
+    """
+
+    tensor: str
+    operation: str
+    effect: float
+    own: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the row as plain data for JSON; an infinite figure becomes None, as JSON has no infinity."""
+        return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
+
+
+def culprits(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, most: int = SHOWN) -> list[Culprit]:
+    """Returns the operations with the largest effect on the outputs, the largest first.
+
+    Args:
+        module: The float network; it stays unchanged.
+        quantized: The network that `quantize` made of it; it stays unchanged.
+        samples: Samples, of which as many are used as the time allows, at least one.
+        most: The most operations to return.
+
+    Raises:
+        QmlirError: A network cannot be evaluated.
+    """
+    allowed = max(FEWEST * 2, int(2 * SECONDS / max(seconds_of(module), 1e-6)))
+    return Effects(module, quantized, islice(iter(samples), max(1, min(2, allowed // 200)))).worst(most, allowed)
+
+
+class Effects:
+    """The errors of the operations of a quantized network, and what the outputs move by if some of them are made.
+
+    names  the tensors with errors, in program order
+    """
+
+    @on_one_thread
+    def __init__(self, module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any]):
+        """Evaluates both networks on samples; see `culprits`."""
+        origin = origin_of(module, quantized)
+        tapped_module, known = tapped(origin, main_function(origin))
+        floats = Reference(main_function(tapped_module))
+        alone_module, taken, self.names = isolated(main_function(quantized), known)
+        alone = reference(alone_module)
+        injected, self._slots = with_errors(origin)
+        self._injected = Reference(main_function(injected))
+        factors, least = channel_factors(quantized), least_of_masked(origin, quantized)
+        self._inputs: list[list[Array]] = []
+        self._errors: list[dict[str, Array]] = []
+        self._exact: list[Mapping[str, Array]] = []
+        with np.errstate(all="ignore"):
+            for flat in floats.replayed(samples):
+                inputs = list(flat.values())
+                exact = dict(zip(known, floats.run_in_order(inputs)[-len(known) :], strict=True)) if known else {}
+                exact = {n: np.maximum(a, least[n]) if n in least else a for n, a in exact.items()}
+                read = {n: (a * factors[n]).astype(np.float32) if n in factors else a for n, a in exact.items()}
+                given = [np.ascontiguousarray(read[name]) for name in taken]
+                found = dict(zip(self.names, alone.run_in_order(given), strict=True)) if self.names else {}
+                self._inputs.append(inputs)
+                self._exact.append(exact)
+                self._errors.append({n: _finite((found[n] - read[n]) / factors.get(n, 1)) for n in self.names})
+            self._truth = [self._run(i, {}) for i in range(len(self._inputs))]
+        makers = {tensor_name(r): op for op in deciding_operations(quantized) for r in op.results}
+        self._kinds = {name: op.name for name, op in makers.items() if not keeps_scale(op)}
+        names = [n for n in self.names if n in self._slots and n in self._kinds]  # those that add an error of their own
+        self.names = [n for n in names if any(errors[n].any() for errors in self._errors)]
+
+    def _run(self, sample: int, errors: Mapping[str, Array]) -> list[Array]:
+        specs = self._injected.signature.flat().inputs[len(self._inputs[sample]) :]
+        slots = zip(self._slots, specs, strict=True)
+        given = [errors[n].astype(s.dtype) if n in errors else np.zeros(s.shape, s.dtype) for n, s in slots]
+        return self._injected.run_in_order([*self._inputs[sample], *given])
+
+    @on_one_thread
+    def noise(self, names: Sequence[str]) -> float:
+        """Returns the noise over the signal of the worst output if the operations of these tensors alone err."""
+        sums = np.zeros((len(self._truth[0]), 2)) if self._truth else np.zeros((0, 2))
+        with np.errstate(all="ignore"):
+            for i, truth in enumerate(self._truth):
+                found = self._run(i, {name: self._errors[i][name] for name in names})
+                for j, (f, q) in enumerate(zip(truth, found, strict=True)):
+                    sums[j] += _powers(f, q)
+        return max((float(noise / signal) for signal, noise in sums if signal), default=0.0)
+
+    def noise_of(self, errors: Errors, name: str) -> float:
+        """Returns the noise over the signal of the worst output if a tensor has another error than its operation's."""
+        kept = self._errors
+        try:
+            found = [zip(errors.parts, errors.of(exact), strict=True) for exact in self._exact]
+            self._errors = [{part.tensor: _finite(error) for part, error in each} for each in found]
+            return self.noise([name]) if all(name in each for each in self._errors) else 0.0
+        finally:
+            self._errors = kept
+
+    def worst(self, most: int, evaluations: int, least: float = NEGLIGIBLE) -> list[Culprit]:
+        """Returns the operations of the largest effects: `most` at most, of no less noise than `least`.
+
+        Args:
+            most: The most operations.
+            evaluations: The evaluations that the search may make; the coarsest of a group is named behind them.
+            least: Noise over signal below which groups are left alone.
+        """
+        found: list[Culprit] = []
+        if not self.names:
+            return found
+        waiting = [(-self.noise(self.names), 0, self.names)]
+        while waiting and len(found) < most:
+            noise, place, group = heapq.heappop(waiting)
+            if -noise < least:
+                break
+            if len(group) == 1:
+                found.append(self._culprit(group[0], -noise))
+                continue
+            if evaluations <= 0:  # name the coarsest of the group
+                name = min(group, key=self.own)
+                heapq.heappush(waiting, (-self.noise([name]), place, [name]))
+                continue
+            half = len(group) // 2
+            for start, part in ((place, group[:half]), (place + half, group[half:])):
+                heapq.heappush(waiting, (-self.noise(part), start, part))
+            evaluations -= 2 * len(self._inputs)
+        return found
+
+    def own(self, name: str) -> float:
+        """Returns the SQNR in dB of a tensor if its operation alone is quantized."""
+        powers = [_powers(e[name], e[name] + error[name]) for e, error in zip(self._exact, self._errors, strict=True)]
+        signal, noise = np.sum(powers, axis=0)
+        return decibels(noise / signal) if signal else -math.inf
+
+    def _culprit(self, name: str, noise: float) -> Culprit:
+        return Culprit(name, self._kinds[name], decibels(noise), self.own(name))
+
+
+def _finite(error: Array) -> Array:
+    """Returns an error with zeros where one of the two results is no number."""
+    return np.where(np.isfinite(error), error, 0)
+
+
+def _powers(exact: Array, found: Array) -> tuple[float, float]:
+    """Returns the power of the signal and of the noise, where float has a number; of integers, of what differs."""
+    if not np.issubdtype(exact.dtype, np.floating):
+        return float(exact.size), float((exact != found).sum())
+    numbers = np.isfinite(exact)
+    f, q = exact[numbers].astype(np.float64), found[numbers].astype(np.float64)
+    noise = float((q - f) @ (q - f))
+    return float(f @ f), math.inf if math.isnan(noise) else noise

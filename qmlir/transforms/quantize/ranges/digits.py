@@ -1,0 +1,354 @@
+"""Finds the operations that stay float because integers of their operands' types would lose the result's digits.
+
+A function is steep where a small change of its argument changes the result much: a logarithm near 0, a reciprocal, a
+tangent near its poles, an exponential of a wide range. Whether this costs digits depends on the data. So the function
+itself answers, over the histogram of its argument: how far the results for rounded arguments are from the results for
+the arguments, against the rounding of the results, which the bits allow. A function is steep here if less than half
+of the decibels that its result's type allows remain.
+
+Rounding what comes before a steep function costs as much. Its argument therefore keeps its digits, back to the sums
+of the last contraction:
+
+* An operation that is no contraction stays float if nothing but such operations reads it.
+* A contraction that only such operations read gives its sums in i32 (`type_of_sums`), where the target can.
+* A contraction right before a steep function stays float if the rounding of its own input would cost the function's
+  digits, and if it has few of the network's products (`FEW`).
+
+A quotient with a computed divisor and an operation that the policy keeps float read their arguments likewise.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects.calib import Observation, ObserveOp
+from qmlir.dialects.nn import ConstantOp, PowOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.contraction import ContractionOp, MatMulOp, WeightedOp
+from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, StepOp
+from qmlir.dialects.nn.functions import LinearOp
+from qmlir.dialects.nn.quantizable import data_operands, data_results, storage_name
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.numerics import Float64s
+from qmlir.numerics.elementary.lanes import Lanes
+from qmlir.numerics.schemas import QuantizationError
+from qmlir.transforms.quantize.op_configs import OpConfigs
+from qmlir.transforms.quantize.ranges.scale_groups import ScaleGroups, quantized_as
+from qmlir.transforms.quantize.reasons import (
+    COMPUTED_DIVISOR,
+    KEPT_FLOAT,
+    Reason,
+    names_format,
+    read_by_steep,
+    steep,
+    sums_of_steep,
+)
+
+KEPT = 0.5
+"""The share of the decibels which the result's type allows that has to remain when the argument is rounded."""
+
+FEW = 0.05
+"""The share of a network's products that contractions before steep functions may compute in floats."""
+
+POINTS = 8
+"""Arguments that stand for a bin of a histogram."""
+
+LEAST = 2.0**-20
+"""The least magnitude of arguments in a bin that begins at 0, in widths of the bin."""
+
+NOISE: tuple[Float64s, Float64s] = np.polynomial.hermite_e.hermegauss(5)
+"""Five values of noise with a normal distribution and variance 1, and their weights."""
+
+Function = Callable[[Float64s], Float64s]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Which operations stay float for the digits of their results, and which contractions give all digits of sums.
+
+    reasons  operation that stays float → why
+    sums     the contractions that nothing but float operations read, which need the digits
+    """
+
+    reasons: Mapping[Operation, Reason]
+    sums: frozenset[Operation]
+
+
+def find_kept(
+    operations: Sequence[Operation], observed: Mapping[SSAValue, Observation], configs: OpConfigs, groups: ScaleGroups
+) -> Kept:
+    """Finds the operations of a block that stay float for their digits, given the types that values would have."""
+    finding = _Finding(operations, observed, configs, groups)
+    finding.run()
+    return Kept(finding.reasons, frozenset(finding.sums))
+
+
+def type_of_sums(seen: Observation, finest: float, *, power_of_two: bool) -> UniformType | None:
+    """The type of 32 bits in which a contraction gives its sums; None if nothing but 0 was observed.
+
+    It has 24 bits, as f32 has, for the greatest magnitude that was observed, and holds 128 times as much.
+
+    Args:
+        seen: What was observed of the result.
+        finest: The least scale.
+        power_of_two: Whether the scale has to be a power of two.
+    """
+    largest = max(map(abs, seen.bounds))
+    scale = max(largest * 2.0**-24, finest)
+    if not 0 < largest < math.inf or not 0 < scale < math.inf:
+        return None
+    scale = 2.0 ** math.ceil(math.log2(scale)) if power_of_two else float(np.float32(scale))
+    return UniformType.per_tensor(i32, scale, 0) if scale else None
+
+
+class _Finding:
+    """The search on one block, from the readers to what they read."""
+
+    def __init__(
+        self,
+        operations: Sequence[Operation],
+        observed: Mapping[SSAValue, Observation],
+        configs: OpConfigs,
+        groups: ScaleGroups,
+    ):
+        self.operations, self.observed, self.configs, self.groups = operations, observed, configs, groups
+        self.reasons: dict[Operation, Reason] = {}
+        self.sums: dict[Operation, None] = {}
+        self._needing: dict[Operation, Operation] = {}  # operation that needs its operands' digits → for which result
+
+    def run(self) -> None:
+        few = FEW * sum(map(products, self.operations))
+        for op in reversed(self.operations):
+            why = self.configs.why_float(op)
+            if (reason := self._why_steep(op)) is not None:
+                self._keep(op, op, reason)
+            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp)):
+                self._needing[op] = op
+            elif (reader := self._needing_reader(op)) is None or names_format(op):
+                continue
+            elif not isinstance(op, ContractionOp):
+                self._keep(op, reader, read_by_steep(reader))
+            elif (left := self._left_of_reader(op)) is not None and products(op) <= few:
+                few -= products(op)
+                self._keep(op, reader, left)
+            elif why is None:
+                self.sums[op] = None
+
+    def _keep(self, op: Operation, needing: Operation, reason: Reason) -> None:
+        self._needing[op] = needing
+        if self.configs.why_float(op) is None:
+            self.reasons[op] = reason
+
+    def _needing_reader(self, op: Operation) -> Operation | None:
+        """The operation for which the results of `op` need their digits; None if an operation reads them rounded."""
+        results = data_results(op)
+        readers = _readers(op)
+        if not results or not readers or any(r not in self._needing for r in readers):
+            return None
+        return self._needing[readers[0]]
+
+    # -- functions ---------------------------------------------------------------------------------------------
+
+    def _why_steep(self, op: Operation) -> Reason | None:
+        """Why an operation is steep for the data that it reads; None if it is not, or the policy names its format."""
+        if names_format(op) or not is_steep_somewhere(op) or (result := self._type(op.results[0], op)) is None:
+            return None
+        for first, x, function in _behind(op):
+            seen, argument = self.observed.get(x), self._type(x, first)
+            if seen is None or argument is None:
+                continue
+            points, counts = sampled(seen)
+            left, allowed = remaining(function, (points, counts), [rounded(points, argument)], np.ones(1), result)
+            if left < KEPT * allowed:
+                return steep(storage_name(argument.storage), left, allowed, None if first is op else first)
+        return None
+
+    def _type(self, value: SSAValue, op: Operation) -> UniformType | None:
+        """The type in which an operation would read or give a value; None if it is unknown, or not ours to choose."""
+        if self._is_stated(value):
+            return None
+        try:
+            return self.groups.type_of(value, self.configs.of(op).format)
+        except QuantizationError:  # refused where a type is needed
+            return None
+
+    def _is_stated(self, value: SSAValue) -> bool:
+        """Whether a cast or the policy says how a value is stored."""
+        config = self.configs.of_value(value)
+        return config.glow_exact or config.parameters is not None or quantized_as(value) is not None
+
+    # -- contractions ------------------------------------------------------------------------------------------
+
+    def _left_of_reader(self, op: ContractionOp) -> Reason | None:
+        """Why a contraction stays float: rounding its input costs the digits of a steep function that reads the sums.
+
+        None if it does not, or if other operations than functions of one element stand between the two.
+        """
+        spread = _noise_of_input(op, [self._type(v, op) for v in data_operands(op)])
+        seen = self.observed.get(op.y)
+        if spread is None or seen is None:
+            return None
+        points, counts = sampled(seen)
+        moved = [points + spread * float(n) for n in NOISE[0]]
+        for last, function in _ahead(op):
+            if self._needing.get(last) is not last or (result := self._type(last.results[0], last)) is None:
+                continue
+            left, allowed = remaining(function, (points, counts), moved, NOISE[1], result)
+            if left < KEPT * allowed:
+                return sums_of_steep(self.configs.of(op).integers, left, allowed, last)
+        return None
+
+
+def is_steep_somewhere(op: Operation) -> bool:
+    """Whether an operation is a function of one element that is no line and has no jumps."""
+    return isinstance(op, FunctionOp | PowOp) and not isinstance(op, StepOp | LinearOp)
+
+
+def function_of(op: Operation) -> tuple[SSAValue, Function] | None:
+    """The argument of an operation that computes each element from one element, and its function on f64."""
+    if len(op.results) != 1 or not is_float(op.results[0]):
+        return None
+    if isinstance(op, ReshapeOp | TransposeOp):
+        return op.x, lambda x: x
+    if isinstance(op, FunctionOp):
+        return None if isinstance(op, StepOp) else (op.x, op.scalar)
+    if not isinstance(op, OperandPairOp):
+        return None
+    x, other = (op.lhs, op.rhs) if isinstance(op.rhs.owner, ConstantOp) else (op.rhs, op.lhs)
+    if isinstance(x.owner, ConstantOp) or not isinstance(other.owner, ConstantOp):
+        return None
+    numbers = np.unique(other.owner.value.array)
+    if len(numbers) != 1:
+        return None
+
+    def of_one(elements: Float64s) -> Float64s:
+        operands = [Lanes(elements), Lanes(np.full(elements.shape, numbers[0], np.float64))]
+        return op.formula(*(operands if x is op.lhs else reversed(operands))).array
+
+    return x, of_one
+
+
+def _readers(op: Operation) -> list[Operation]:
+    return [u.operation for r in op.results for u in r.uses if not isinstance(u.operation, ObserveOp)]
+
+
+def _behind(op: Operation) -> Iterator[tuple[Operation, SSAValue, Function]]:
+    """An operation, and the functions of one element before it which it alone reads, with all up to it as one."""
+    after: Function | None = None
+    while (found := function_of(op)) is not None:
+        x, inner = found
+        after = inner if after is None else _composed(after, inner)
+        yield op, x, after
+        if not isinstance(x.owner, Operation) or len(_readers(x.owner)) != 1:
+            return
+        op = x.owner
+
+
+def _ahead(op: Operation) -> Iterator[tuple[Operation, Function]]:
+    """The functions of one element that read a result, one after another, with all up to each as one function."""
+    for reader in _readers(op):
+        if (found := function_of(reader)) is not None:
+            yield reader, found[1]
+            yield from ((last, _composed(outer, found[1])) for last, outer in _ahead(reader))
+
+
+def _composed(outer: Function, inner: Function) -> Function:
+    return lambda x: outer(inner(x))
+
+
+def sampled(seen: Observation) -> tuple[Float64s, Float64s]:
+    """Numbers that stand for observed values, and how many values each stands for.
+
+    They lie evenly in each bin of the histogram, and evenly in the observed range without a histogram. In the bin at
+    the lower end of positive data they lie evenly by their logarithm: such data are often spread over many decades.
+    """
+    low, high = seen.bounds
+    if seen.histogram is None:
+        points: Float64s = np.linspace(low, high, 4096)
+        return points, np.ones(len(points))
+    places = (np.arange(POINTS) + 0.5) / POINTS
+    held = np.flatnonzero(seen.histogram.counts)
+    starts = seen.histogram.edges[held]
+    points = starts[:, None] + places * seen.histogram.width
+    counts = np.repeat(seen.histogram.counts[held] / POINTS, POINTS).reshape(points.shape)
+    for side, end in ((1.0, low), (-1.0, -high)):
+        row = 0 if side > 0 else -1
+        near, far = side * (starts[row] + (0 if side > 0 else seen.histogram.width)), seen.histogram.width
+        if held.size and end >= 0 and near <= far:  # values of one sign, beside 0
+            least = max(end, near, LEAST * far)
+            points[row] = side * least * ((near + far) / least) ** places
+    return np.clip(points, low, high).reshape(-1), counts.reshape(-1)
+
+
+def rounded(x: Float64s, element: UniformType) -> Float64s:
+    """Numbers as a quantized type stores them."""
+    stored = np.clip(np.rint(x / element.scale) + element.zero_point, element.storage_min, element.storage_max)
+    return (stored - element.zero_point) * element.scale
+
+
+def remaining(
+    function: Function,
+    values: tuple[Float64s, Float64s],
+    moved: Sequence[Float64s],
+    weights: Float64s,
+    result: UniformType,
+) -> tuple[float, float]:
+    """The decibels of a function's results when its arguments are moved, and when only its results are rounded.
+
+    Args:
+        function: The function.
+        values: The arguments, and how many values each stands for.
+        moved: What may stand in the arguments' place.
+        weights: The weight of each of these.
+        result: The type of the result, in which it saturates.
+    """
+    points, counts = values
+    low, high = ((q - result.zero_point) * result.scale for q in (result.storage_min, result.storage_max))
+    with np.errstate(all="ignore"):
+        exact = np.asarray(function(points), np.float64)
+        known = np.isfinite(exact)
+        if not known.any():
+            return math.inf, 0.0
+        exact, counts = np.clip(exact[known], low, high), counts[known]
+        noise = 0.0
+        for arguments, weight in zip(moved, weights / weights.sum(), strict=True):
+            there = np.clip(np.nan_to_num(function(arguments[known]), nan=0.0), low, high)
+            noise += float(weight) * float(np.average((there - exact) ** 2, weights=counts))
+        signal = float(np.average(exact**2, weights=counts))
+    return _decibels(signal, noise), _decibels(signal, result.scale**2 / 12)
+
+
+def _decibels(signal: float, noise: float) -> float:
+    if not signal:
+        return 0.0
+    return 10 * math.log10(signal / noise) if noise else math.inf
+
+
+def products(op: Operation) -> int:
+    """The products that a contraction computes; 0 of any other operation."""
+    if not isinstance(op, ContractionOp):
+        return 0
+    terms = math.prod(shape_of(op.w)) // max(op.output_channels(), 1) if isinstance(op, WeightedOp) else 0
+    return math.prod(shape_of(op.y)) * (terms or shape_of(op.operands[0])[-1])
+
+
+def _noise_of_input(op: ContractionOp, types: Sequence[UniformType | None]) -> float | None:
+    """The standard deviation of a contraction's sums that the rounding of its input makes; None if it is unknown."""
+    constant = next((v.owner for v in data_operands(op) if isinstance(v.owner, ConstantOp)), None)
+    data = next((t for v, t in zip(data_operands(op), types, strict=True) if not isinstance(v.owner, ConstantOp)), None)
+    if constant is None or data is None:
+        return None
+    weights: Array = np.asarray(constant.value.array, np.float64)
+    channels = op.output_channels() if isinstance(op, WeightedOp) else _columns(op, constant)
+    return data.scale * math.sqrt(float(np.sum(weights**2)) / max(channels, 1) / 12)
+
+
+def _columns(op: ContractionOp, constant: ConstantOp) -> int:
+    """How many sums of a matrix product the elements of its constant operand are divided among."""
+    terms = shape_of(op.operands[0])[-1] if isinstance(op, MatMulOp) else 1
+    return math.prod(shape_of(constant.y)) // max(terms, 1)

@@ -1,0 +1,153 @@
+"""`precision=auto` gives digits to the operations that need them, says so, and makes a policy of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from onnx import TensorProto, helper, numpy_helper, save
+
+import qmlir
+from qmlir.analysis.auto_precision import FLOAT_SHARE, TARGET, reached, without_auto
+from qmlir.analysis.quality import OutputQuality, Quality
+from qmlir.compiler import main_function
+from qmlir.compiler import quantize as plain
+from qmlir.errors import OptionError
+from qmlir.numerics.schemas import QuantizationError
+from qmlir.settings.policy import Policy, PolicyError
+from qmlir.settings.recorded import recorded_quantizer
+from tests.cli.small import Small, run, write_small
+
+SAMPLES = [np.random.default_rng(i).standard_normal((1, 64)).astype(np.float32) for i in range(50)]
+
+
+@pytest.fixture(scope="module")
+def steep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """y = log((x · w)² + 0.001) · v: a front end whose logarithm needs digits near 0."""
+    rng = np.random.default_rng(0)
+    constants = {
+        "w": rng.standard_normal((64, 64)).astype(np.float32) / 8,
+        "v": rng.standard_normal((64, 16)).astype(np.float32) / 8,
+        "floor": np.array(1e-3, np.float32),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["bands"]),
+        helper.make_node("Mul", ["bands", "bands"], ["energy"]),
+        helper.make_node("Add", ["energy", "floor"], ["floored"]),
+        helper.make_node("Log", ["floored"], ["level"]),
+        helper.make_node("MatMul", ["level", "v"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "steep",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16])],
+        [numpy_helper.from_array(value, name) for name, value in constants.items()],
+    )
+    folder = tmp_path_factory.mktemp("auto")
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    save(model, str(folder / "steep.onnx"))
+    np.savez(folder / "samples.npz", x=np.concatenate(SAMPLES))
+    return folder / "steep.onnx"
+
+
+def test_a_network_that_int8_ruins_is_repaired(steep: Path) -> None:
+    before = qmlir.quality(qmlir.quantize(steep, data=SAMPLES))
+    q = qmlir.quantize(steep, data=SAMPLES, precision="auto")
+    after = qmlir.quality(q)
+    assert before.sqnr is not None
+    assert after.sqnr is not None
+    assert before.sqnr < 20
+    assert after.sqnr >= TARGET
+    assert after.held_out
+    entries = qmlir.decisions(q)
+    told = [entry for entry in entries if "auto: " in entry.reason]
+    assert told
+    assert all("alone leave" in entry.reason for entry in told)
+    assert not any(entry.outcome == "float" and "fully_connected" in entry.operation for entry in entries)
+    np.testing.assert_array_equal(qmlir.compile(q)(SAMPLES[0]), qmlir.reference(q)(SAMPLES[0]))
+
+
+def test_the_policy_makes_the_same_network(steep: Path, tmp_path: Path) -> None:
+    data = ("--data", steep.parent / "samples.npz")
+    written = ("-o", tmp_path / "a.mlir", "--save-policy", tmp_path / "a.yaml", "--json", tmp_path / "a.json")
+    assert run("quantize", steep, *data, "--precision", "auto", *written) == 0
+    policy = yaml.safe_load((tmp_path / "a.yaml").read_text())
+    assert policy["rules"]
+    assert "precision" not in policy["default"]
+    assert run("quantize", steep, *data, "--policy", tmp_path / "a.yaml", "-o", tmp_path / "b.mlir") == 0
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+    python = qmlir.quantize(steep, data=SAMPLES, policy={"default": {"precision": "auto"}})
+    assert (recorded_quantizer(python) or {})["rules"] == policy["rules"]
+    assert qmlir.quality(python) == qmlir.quality(tmp_path / "b.mlir")
+
+
+def test_a_network_that_int8_serves_is_int8s(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    small = write_small(tmp_path)
+    data = [each[None] for each in small.samples]
+    q, plain_int8 = (qmlir.quantize(small.onnx, data=data, precision=p) for p in ("auto", "int8"))
+    assert str(main_function(q)) == str(main_function(plain_int8))
+    assert run("quantize", small.onnx, "--data", small.data, "--precision", "auto", "-o", tmp_path / "q.mlir") == 0
+    assert "auto: int8 reaches the target, 30 dB or 99 % of float's classes\n" in capsys.readouterr().out
+
+
+def test_a_rule_of_the_users_holds(steep: Path) -> None:
+    policy = {"rules": [{"name": "bands", "precision": "int8"}, {"name": "level", "precision": "int8"}]}
+    q = qmlir.quantize(steep, data=SAMPLES, precision="auto", policy=policy)
+    pinned = {entry.node: entry for entry in qmlir.decisions(q) if entry.node in ("bands", "level")}
+    assert all("i8 activations" in entry.reason and "auto" not in entry.reason for entry in pinned.values())
+    assert len(pinned) == 2
+
+
+def test_layers_of_many_products_never_become_float(tmp_path: Path) -> None:
+    """Two layers have half of the products each, so that both would be more than a share of them."""
+    small = write_small(tmp_path)
+    data = [each[None] for each in small.samples]
+    policy = {"rules": [{"name": "scores", "range": [-0.01, 0.01]}]}  # which 16 bits do not repair
+    q = qmlir.quantize(small.onnx, data=data, policy=policy, precision="auto")
+    assert FLOAT_SHARE < 0.1
+    assert {entry.outcome for entry in qmlir.decisions(q)} == {"quantized"}
+    assert not reached(qmlir.quality(q))
+
+
+@pytest.mark.parametrize(
+    ("sqnr", "agreement", "samples", "enough"),
+    [
+        (30.0, None, 8, True),
+        (29.9, None, 8, False),
+        (12.0, 1.0, 8, False),
+        (12.0, 0.99, 100, True),
+        (None, None, 1, True),
+    ],
+)
+def test_what_is_enough(sqnr: float | None, agreement: float | None, samples: int, enough: bool) -> None:
+    assert reached(Quality(samples, True, (OutputQuality("y", sqnr, agreement, 45.0),))) == enough
+
+
+def test_auto_is_of_a_whole_network_and_measured(steep: Path, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OptionError, match="auto measures the network on samples, got no data; give data, and leave measure out"):
+        qmlir.quantize(steep, precision="auto")
+    with pytest.raises(OptionError, match="got measure=False; give data, and"):
+        qmlir.quantize(steep, data=SAMPLES, precision="auto", measure=False)
+    with pytest.raises(QuantizationError, match="precision=auto must be measured on samples"):
+        plain(steep, data=SAMPLES, precision="auto")
+    plain(steep, data=SAMPLES, precision="int8")  # as the error advises
+    with pytest.raises(PolicyError, match="is for the whole network, got auto; put it under default"):
+        Policy.of({"rules": [{"name": "y", "precision": "auto"}]})
+    assert without_auto(Policy({"precision": "auto"}), {})[2]
+    assert not without_auto(Policy({"precision": "int8"}), {"precision": "int8"})[2]
+    command = ("quantize", small.onnx, "-o", small / "q.mlir")
+    for given, said in (
+        (("--data", small.data, "--no-measure", "--precision", "auto"), "got --no-measure; give --data"),
+        (("--profile", small / "p.yaml", "--precision", "auto"), "got no --data; give --data, and leave out"),
+        (("--data", small.data, "--save-policy", small / "p.yaml"), "leave it out, or give --precision auto"),
+    ):
+        assert run(*command, *given) == 1
+        assert said in " ".join(capsys.readouterr().err.split())
+    assert run(*command, "--data", small.data, "--save-policy", small / "s.yaml", "--precision", "auto") == 0
+    assert (small / "s.yaml").exists()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Small:
+    return write_small(tmp_path)
