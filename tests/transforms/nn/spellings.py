@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -33,14 +34,14 @@ class Speller:
     def chance(self, share: float = 0.5) -> bool:
         return bool(self.rng.random() < share)
 
-    def op(self, kind: str, *inputs: Node, **attributes: object) -> Node:
+    def op(self, kind: str, *inputs: Node, **attributes: Any) -> Node:
         name = f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], **attributes))
         return name
 
-    def array(self, array: Array) -> Node:
+    def array(self, array: Array | np.generic) -> Node:
         name = f"c{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(array, name))
+        self.constants.append(numpy_helper.from_array(np.asarray(array), name))
         return name
 
     def number(self, value: float) -> Node:
@@ -400,7 +401,7 @@ def attention(s: Speller, q: Node, k: Node, v: Node, mask: Array | None) -> Node
         lambda: s.scaled(s.op("Einsum", q, k, equation="bhqd,bhkd->bhqk"), 1 / root),
     )
     if mask is not None:
-        low = np.float32(s.rng.choice([-1e9, -1e4, np.finfo(np.float32).min]))
+        low = np.float32(s.rng.choice([-1e9, -1e4, float(np.finfo(np.float32).min)]))
         product = s.one_of(
             lambda: s.add(product, s.array(np.where(mask, 0, low).astype(np.float32))),
             lambda: s.op("Where", s.array(mask), product, s.array(low)),

@@ -45,7 +45,7 @@ def misses(given: Spelling, path: Path) -> str:
     """What is wrong with the network that a spelling becomes; empty if it has its names and no other operation."""
     module = named(given.model, path)
     (expected,) = ort.InferenceSession(path).run(None, dict(given.inputs))
-    np.testing.assert_allclose(expected, given.wanted, rtol=1e-3, atol=2e-5)
+    np.testing.assert_allclose(np.asarray(expected), given.wanted, rtol=1e-3, atol=2e-5)
     kinds = counted(module)
     left = set(kinds) - MOVEMENT - set(given.names) - {f"nn.{k}" for k in BESIDE.get(given.kind, "").split()}
     if left or not set(given.names) <= set(kinds):

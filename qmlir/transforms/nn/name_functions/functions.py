@@ -60,6 +60,10 @@ Parameters = Callable[[Curve], Iterator[Properties]]
 """Gives the properties with which a function may be a curve."""
 
 
+def _without(curve: Curve) -> Iterator[Properties]:
+    yield {}
+
+
 @dataclass(frozen=True)
 class Name:
     """A function that operations may compute.
@@ -72,7 +76,7 @@ class Name:
 
     kind: type[FunctionOp]
     least: int = 2
-    parameters: Parameters = lambda curve: iter([{}])
+    parameters: Parameters = _without
     scaled: bool = False
 
     def found(self, curve: Curve, cone: Cone) -> Named | None:
