@@ -19,6 +19,7 @@ from qmlir.ir.garbage import collected_rarely
 
 if TYPE_CHECKING:
     __version__: str
+    from qmlir.analysis.crosscheck import crosscheck
     from qmlir.analysis.data_free import data_free_profile
     from qmlir.analysis.differences import compare
     from qmlir.analysis.effects import effects
@@ -67,6 +68,7 @@ __all__ = [
     "choose_quantization",
     "compare",
     "compile",
+    "crosscheck",
     "data_free_profile",
     "decisions",
     "effects",
@@ -104,6 +106,7 @@ _HOMES = {
     "bundle": "qmlir.cli.embedded.folder",
     "compare": "qmlir.analysis.differences",
     "compile": "qmlir.running.cached",
+    "crosscheck": "qmlir.analysis.crosscheck",
     "data_free_profile": "qmlir.analysis.data_free",
     "choose_quantization": "qmlir.numerics.calibration",
     "register_calibration": "qmlir.numerics.calibration",

@@ -37,6 +37,7 @@ API = {
         "error_budgets", "analysis.error_budget.ErrorBudget", "effects", "analysis.effects.EffectReport", "tune",
         "analysis.tune.result.Tuned", "explore", "Workload", "analysis.explore.result.Explored",
         "analysis.explore.result.Row", "compare", "analysis.differences.Agreement",
+        "crosscheck", "analysis.crosscheck.Crosscheck", "analysis.crosscheck.CheckedTensor",
     ],
     "Passes and errors": ["Pipeline", "QmlirError"],
 }  # fmt: skip

@@ -23,9 +23,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.output_measure import decibels, with_errors
 from qmlir.analysis.own_errors import Errors
-from qmlir.analysis.quality import SECONDS, seconds_of
+from qmlir.analysis.quality import SECONDS, exact_reference, seconds_of
 from qmlir.analysis.tensors import channel_factors, isolated, least_of_masked, origin_of, tapped
-from qmlir.backends.reference import Reference
 from qmlir.compiler import main_function, reference
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.ir.interfaces import Array
@@ -90,11 +89,11 @@ class Effects:
         """Evaluates both networks on samples; see `culprits`."""
         origin = origin_of(module, quantized)
         tapped_module, known = tapped(origin, main_function(origin))
-        floats = Reference(main_function(tapped_module))
+        floats = exact_reference(tapped_module)
         alone_module, taken, self.names = isolated(main_function(quantized), known)
         alone = reference(alone_module)
         injected, self._slots = with_errors(origin)
-        self._injected = Reference(main_function(injected))
+        self._injected = exact_reference(injected)
         factors, least = channel_factors(quantized), least_of_masked(origin, quantized)
         self._inputs: list[list[Array]] = []
         self._errors: list[dict[str, Array]] = []

@@ -161,12 +161,12 @@ class Run:
     operations  the operation that makes each of them, by name; `input` for inputs of the network
     """
 
-    def __init__(self, network: Network, executor: "Executor", what: str):
-        """Loads and compiles the network; `what` names it in errors."""
+    def __init__(self, network: Network, executor: "Executor", what: str, *, stored: bool = True):
+        """Loads and compiles the network; `what` names it in errors, `stored` is as for `tapped`."""
         module = loaded(network)
         refuse_opaque(module, what)
         function = main_function(module)
-        whole, self.names = tapped(module, function, stored=True)
+        whole, self.names = tapped(module, function, stored=stored)
         if not self.names:
             raise QmlirError(f"{what} must have tensors with names", got="none")
         made = {tensor_name(r): op.name for op in deciding_operations(module) for r in op.results}

@@ -20,6 +20,7 @@ from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.torch_modules import TorchModule, example_for, is_torch_module
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.garbage import collected_rarely
+from qmlir.samples.files import Samples
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.policy import Policy
@@ -49,6 +50,7 @@ def quantize(
     io: str | None = None,
     example: Any = None,
     measure: bool | None = None,
+    tests: Calibration | None = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
@@ -59,7 +61,7 @@ def quantize(
             profiled first.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
             step, to round weights and to correct biases layer by layer. None skips all of this. If neither a profile
-            nor the module has ranges, they are learned from these samples. Of 10 samples and more from which ranges
+            nor the module has ranges, they are learned from these samples. Of 16 samples and more from which ranges
             are learned, one in five is kept aside to measure the network on.
         fail_on_float: Whether to raise an error if an operation stays float.
         policy: Rules for single operations, the same as plain data, or the path of a file of rules; its options, such
@@ -81,6 +83,7 @@ def quantize(
         measure: Whether to measure the network on the data: `qmlir.quality` then returns what was found, and a
             `QualityWarning` names each output that reaches less than half of the decibels that its bits allow. Without,
             no sample is kept aside.
+        tests: Samples to measure on, in place of those of the data.
         **options: The fields of `QuantConfig` (settings/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
             An option of None has its default, or what the target asks for.
@@ -98,7 +101,14 @@ def quantize(
         from qmlir.running.held_options import arguments_of, loading_of
 
         network = loaded(module) if isinstance(module, ModuleOp) else load(module, **loading_of(rules.options))
-        own = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime, "io": io, "measure": measure}
+        own: dict[str, Any] = {
+            "fail_on_float": fail_on_float,
+            "target": target,
+            "runtime": runtime,
+            "io": io,
+            "measure": measure,
+        }
+        own["tests"] = tests
         own |= {"data": data, "preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget, **options}
         return quantize(policy=Policy(rules.default, rules.rules), **arguments_of(network, profile, rules.options, own))
     network = loaded(module)
@@ -106,22 +116,22 @@ def quantize(
     given |= {"preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
     rules, asked, automatic = without_auto(rules, options)
     if automatic:
-        found = _automatic(network, profile, data, rules, asked, given, measures=measures)
+        found = _automatic(network, profile, data, rules, asked, given, measures=measures, tests=tests)
         record_quality(found.quantized, found.quality)
         warn_of_quality(found.quality)
         return found.quantized if io is None else with_interface(found.quantized, io)
-    used, aside = data, None
-    if data is not None and measures:
+    used, aside = data, tests
+    if data is not None and tests is None and measures:
         used, aside = parted(network, data, learns=profile is None and learns_ranges(network))
     quantized = quantized_by(network, profile, data=used, policy=rules, **given, **asked)
-    if used is not None and measures:
+    if measures:
         _measure(network, quantized, used, aside)
     return quantized if io is None else with_interface(quantized, io)
 
 
 def _automatic(
     module: ModuleOp, profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
-    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool, tests: Calibration | None,
 ) -> Widened:  # fmt: skip
     """Quantizes a network by `precision=auto`; see auto_precision.py."""
     if data is None or not measures:
@@ -131,18 +141,21 @@ def _automatic(
     settings = resolve(policy, options, runtime=given["runtime"], target=given["target"])
     check_before_ranges(module, policy, settings)
     learns = profile is None and learns_ranges(module)
-    used, aside = parted(module, data, learns=learns)
+    used, aside = parted(module, data, learns=learns) if tests is None else (data, tests)
     ranges = learn(module, used) if learns else profile
-    samples = chosen_samples(module, used if aside is None else aside, held_out=aside is not None)
+    held_out = aside is not None and is_unseen(aside, used)
+    samples = chosen_samples(module, used if aside is None else aside, held_out=held_out)
 
     def make(policy: Policy, options: Mapping[str, Any]) -> ModuleOp:
         return quantized_by(module, ranges, data=used, policy=policy, **given, **options)
 
-    return widened(module, make, samples, policy, options, held_out=aside is not None)
+    return widened(module, make, samples, policy, options, held_out=held_out)
 
 
 def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibration, Calibration | None]:
-    """Returns the samples to quantize on, and those that are kept aside; None if there are too few.
+    """Returns the samples to quantize on, and others: those that their files hold beside them, or that are kept aside.
+
+    There are none, None, if the samples are too few.
 
     Args:
         module: The float network.
@@ -150,6 +163,8 @@ def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibr
         learns: Whether ranges are learned from these samples; an earlier profile may have seen all of them.
     """
     held = list(arguments.samples_given(data)) if isinstance(data, Iterator) else data
+    if isinstance(held, Samples) and (others := held.others()):
+        return held, held.of(others)
     count = len(held) if learns and isinstance(held, Sized) else 0
     aside = kept_aside(module, count)
     if not aside:
@@ -158,11 +173,21 @@ def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibr
     return picked(held, used), picked(held, aside)
 
 
-def _measure(module: ModuleOp, quantized: ModuleOp, used: Calibration, aside: Calibration | None) -> None:
+def is_unseen(tests: Calibration, used: Calibration | None) -> bool:
+    """Whether quantization has not seen the samples to measure on, as far as files and objects tell."""
+    if isinstance(tests, Samples) and isinstance(used, Samples):
+        return tests.path.resolve() != used.path.resolve() or not {*tests.chosen} & {*used.chosen}
+    return tests is not used
+
+
+def _measure(module: ModuleOp, quantized: ModuleOp, used: Calibration | None, aside: Calibration | None) -> None:
     """Measures a network, writes the quality on it, and warns; a network that cannot be evaluated is not measured."""
-    samples = chosen_samples(module, used if aside is None else aside, held_out=aside is not None)
+    samples = used if aside is None else aside
+    if samples is None:
+        return
+    held_out = aside is not None and is_unseen(aside, used)
     try:
-        found = measured(module, quantized, samples, held_out=aside is not None)
+        found = measured(module, quantized, chosen_samples(module, samples, held_out=held_out), held_out=held_out)
     except QmlirError:
         return
     record_quality(quantized, found)

@@ -54,7 +54,7 @@ MACS_A_SECOND, ELEMENTS_A_SECOND, OPERATIONS_A_SECOND = 3e8, 2e7, 1e4
 MOST = 128
 """The most samples that are measured."""
 
-ENOUGH, PART = 10, 5
+ENOUGH, PART = 16, 5
 """From so many samples on, one in `PART` is kept aside: quantization does not see it, and measuring does."""
 
 SEED = 20261129
@@ -242,10 +242,9 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     Raises:
         QmlirError: A network cannot be evaluated, or there is no sample.
     """
-    exact = reference(module) if is_as_imported(module) else Reference(main_function(module))
-    found = reference(quantized)
+    exact, found = exact_reference(module), reference(quantized)
     taken = list(samples)
-    sums = [_Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
+    sums = [Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
     count = 0
     with np.errstate(all="ignore"):
         for ours, theirs in zip(_results(exact, taken), _results(found, taken), strict=True):
@@ -258,13 +257,24 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     return Quality(count, held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
 
 
+def exact_reference(module: ModuleOp) -> Reference:
+    """Returns what evaluates a network before it is quantized; a model file, or a part of it, may hold integers."""
+    return reference(module) if _has_quantized_types(module) else Reference(main_function(module))
+
+
+def _has_quantized_types(module: ModuleOp) -> bool:
+    """Whether a network has quantized types, or casts as a model file has them."""
+    values = (value for op in module.walk() for value in op.results)
+    return is_as_imported(module) or any(quantized_element(value.type) is not None for value in values)
+
+
 def _results(network: CallableNetwork, samples: Sequence[Any]) -> Iterator[list[Array]]:
     for given in network.taken(samples):
         yield network.advance(given)
 
 
 @dataclass
-class _Sums:
+class Sums:
     """What the quality of one output follows from."""
 
     name: str

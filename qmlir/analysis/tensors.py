@@ -66,7 +66,7 @@ def tapped(module: ModuleOp, function: func.FuncOp, *, stored: bool = False) -> 
     end = block.last_op
     assert isinstance(end, func.ReturnOp)
     values: list[SSAValue] = []
-    for value in map(_as_read, named.values()):
+    for value in map(as_read, named.values()):
         if is_quantized(value) and not stored:
             cast = DequantizeCastOp(value, TensorType(f32, shape_of(value)))
             block.insert_op_before(cast, end)
@@ -82,7 +82,7 @@ def unnamed(network: str) -> QmlirError:
     return QmlirError("tensors are compared by their names", where=network, got="no tensor with a name", remedy=remedy)
 
 
-def _as_read(value: SSAValue) -> SSAValue:
+def as_read(value: SSAValue) -> SSAValue:
     """The quantized form of a network input, if integer operations read it so; any other value itself."""
     casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
     return casts[0].result if isinstance(value.owner, Block) and casts else value

@@ -21,6 +21,7 @@ from qmlir.cli import (
     bench,
     certify,
     compare,
+    crosscheck,
     device,
     exploring,
     forms,
@@ -259,6 +260,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     compare.add_compare_options(
         command("compare", compare.run_compare, "find the first tensor whose bits differ between two runs")
+    )
+
+    crosscheck.add_crosscheck_options(
+        bare("crosscheck", crosscheck.run_crosscheck, "find the first tensor of two forms that is off by too much")
     )
 
     certify.add_certify_options(

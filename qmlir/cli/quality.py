@@ -33,9 +33,9 @@ def measured_samples(
         tests: Samples to test on, if there are any.
     """
     if tests is not None:
-        return tests, used is None or tests.path.resolve() != used.path.resolve() or not {*tests.chosen} & {
-            *used.chosen
-        }
+        from qmlir.analysis.measured import is_unseen
+
+        return tests, is_unseen(tests, used)
     if everything is None or used is None:
         return None, False
     others = [number for number in everything.chosen if number not in {*used.chosen}]

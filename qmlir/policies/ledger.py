@@ -52,7 +52,9 @@ KINDS = {
         "its weights are computed, so they have no parameters before run time",
         "make its weights a constant of the model",
     ),
-    "accumulator": Kind("its sums do not fit the accumulators", "give it or its weights a lower precision in the policy"),
+    "accumulator": Kind(
+        "its sums do not fit the accumulators", "give it or its weights a lower precision in the policy"
+    ),
     "factor": Kind("its scales are too far apart for a multiplier", "fix the range of its tensors in the policy"),
     "bias": Kind(
         "its bias is computed, or does not fit the accumulator's scale",

@@ -85,6 +85,8 @@ def arguments_of(
         read = samples_as_noted(path_of(options["data"]), main_function(module), notes)
         samples = read.first(options.get("samples"))
         found["data"] = in_sequences(samples, options.get("sequence"), signature_of(main_function(module)))
+    if given.get("tests") is None and "test-data" in options:
+        found["tests"] = samples_as_noted(path_of(options["test-data"]), main_function(module), notes)
     found |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
     if "target" in options:
         changes = [f"{key}={scalar_text(value)}" for key, value in options.get("set", {}).items()]

@@ -107,6 +107,11 @@ class Samples:
         others.chosen = chosen
         return others
 
+    def others(self) -> list[int]:
+        """Returns the numbers of the samples that the path holds beside the chosen ones."""
+        chosen = {*self.chosen}
+        return [number for number in range(len(self.files)) if number not in chosen]
+
     def split(self, count: int) -> "tuple[Samples, Samples]":
         """Returns `count` of the samples, drawn at random with a fixed seed, and the rest in their order.
 

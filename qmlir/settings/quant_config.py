@@ -59,7 +59,7 @@ WeightLevels: TypeAlias = Literal["even", "codebook"]
 FITTED: Mapping[str, type[Levels]] = {"codebook": Codebook}
 """Value of `weight_levels` → the form of levels that it asks for; `even` asks for none."""
 
-Residuals: TypeAlias = Literal["same", "int16", "auto"]
+Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Format: TypeAlias = tuple[Schema, Precision]
 
@@ -104,7 +104,9 @@ class QuantConfig:
         "even", "integers of weights of 2 to 6 bits; codebook: entries of a table that is fitted to the layer"
     )
     residuals: Residuals = option(
-        "same", "storage of residual streams; auto: 16 bits where 8 are too coarse for them; same: as other activations"
+        "outliers",
+        "storage of residual streams and normalizations; outliers: 16 bits where single values are so large that 8 are "
+        "too coarse for the rest; auto: where 8 are too coarse for all of a stream; same: as other activations",
     )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 

@@ -18,46 +18,45 @@ from qmlir.settings.policy import Policy, PolicyError
 from qmlir.settings.recorded import recorded_quantizer
 from tests.cli.small import Small, run, write_small
 
-SAMPLES = [np.random.default_rng(i).standard_normal((1, 64)).astype(np.float32) for i in range(50)]
+SAMPLES = [np.random.default_rng(i).standard_normal((1, 32)).astype(np.float32) for i in range(20)]
 
 
 @pytest.fixture(scope="module")
-def steep(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """y = log((x · w)² + 0.001) · v: a front end whose logarithm needs digits near 0."""
+def cancelling(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """y = ((x · w + tanh(x)) − x · w) · v, where the digits of tanh(x) are lost beside those of x · w in 8 bits."""
     rng = np.random.default_rng(0)
     constants = {
-        "w": rng.standard_normal((64, 64)).astype(np.float32) / 8,
-        "v": rng.standard_normal((64, 16)).astype(np.float32) / 8,
-        "floor": np.array(1e-3, np.float32),
+        "w": rng.standard_normal((32, 32)).astype(np.float32) * 4,
+        "v": rng.standard_normal((32, 16)).astype(np.float32) / 8,
     }
     nodes = [
-        helper.make_node("MatMul", ["x", "w"], ["bands"]),
-        helper.make_node("Mul", ["bands", "bands"], ["energy"]),
-        helper.make_node("Add", ["energy", "floor"], ["floored"]),
-        helper.make_node("Log", ["floored"], ["level"]),
-        helper.make_node("MatMul", ["level", "v"], ["y"]),
+        helper.make_node("MatMul", ["x", "w"], ["large"]),
+        helper.make_node("Tanh", ["x"], ["small"]),
+        helper.make_node("Add", ["large", "small"], ["sum"]),
+        helper.make_node("Sub", ["sum", "large"], ["rest"]),
+        helper.make_node("MatMul", ["rest", "v"], ["y"]),
     ]
     graph = helper.make_graph(
         nodes,
-        "steep",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        "cancelling",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 32])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16])],
         [numpy_helper.from_array(value, name) for name, value in constants.items()],
     )
     folder = tmp_path_factory.mktemp("auto")
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    save(model, str(folder / "steep.onnx"))
+    save(model, str(folder / "cancelling.onnx"))
     np.savez(folder / "samples.npz", x=np.concatenate(SAMPLES))
-    return folder / "steep.onnx"
+    return folder / "cancelling.onnx"
 
 
-def test_a_network_that_int8_ruins_is_repaired(steep: Path) -> None:
-    before = qmlir.quality(qmlir.quantize(steep, data=SAMPLES))
-    q = qmlir.quantize(steep, data=SAMPLES, precision="auto")
+def test_a_network_that_int8_ruins_is_repaired(cancelling: Path) -> None:
+    before = qmlir.quality(qmlir.quantize(cancelling, data=SAMPLES))
+    q = qmlir.quantize(cancelling, data=SAMPLES, precision="auto")
     after = qmlir.quality(q)
     assert before.sqnr is not None
     assert after.sqnr is not None
-    assert before.sqnr < 20
+    assert before.sqnr < TARGET
     assert after.sqnr >= TARGET
     assert after.held_out
     entries = qmlir.decisions(q)
@@ -68,16 +67,17 @@ def test_a_network_that_int8_ruins_is_repaired(steep: Path) -> None:
     np.testing.assert_array_equal(qmlir.compile(q)(SAMPLES[0]), qmlir.reference(q)(SAMPLES[0]))
 
 
-def test_the_policy_makes_the_same_network(steep: Path, tmp_path: Path) -> None:
-    data = ("--data", steep.parent / "samples.npz")
+@pytest.mark.slow
+def test_the_policy_makes_the_same_network(cancelling: Path, tmp_path: Path) -> None:
+    data = ("--data", cancelling.parent / "samples.npz")
     written = ("-o", tmp_path / "a.mlir", "--save-policy", tmp_path / "a.yaml", "--json", tmp_path / "a.json")
-    assert run("quantize", steep, *data, "--precision", "auto", *written) == 0
+    assert run("quantize", cancelling, *data, "--precision", "auto", *written) == 0
     policy = yaml.safe_load((tmp_path / "a.yaml").read_text())
     assert policy["rules"]
     assert "precision" not in policy["default"]
-    assert run("quantize", steep, *data, "--policy", tmp_path / "a.yaml", "-o", tmp_path / "b.mlir") == 0
+    assert run("quantize", cancelling, *data, "--policy", tmp_path / "a.yaml", "-o", tmp_path / "b.mlir") == 0
     assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
-    python = qmlir.quantize(steep, data=SAMPLES, policy={"default": {"precision": "auto"}})
+    python = qmlir.quantize(cancelling, data=SAMPLES, policy={"default": {"precision": "auto"}})
     assert (recorded_quantizer(python) or {})["rules"] == policy["rules"]
     assert qmlir.quality(python) == qmlir.quality(tmp_path / "b.mlir")
 
@@ -91,14 +91,16 @@ def test_a_network_that_int8_serves_is_int8s(tmp_path: Path, capsys: pytest.Capt
     assert "auto: int8 reaches the target, 30 dB or 99 % of float's classes\n" in capsys.readouterr().out
 
 
-def test_a_rule_of_the_users_holds(steep: Path) -> None:
-    policy = {"rules": [{"name": "bands", "precision": "int8"}, {"name": "level", "precision": "int8"}]}
-    q = qmlir.quantize(steep, data=SAMPLES, precision="auto", policy=policy)
-    pinned = {entry.node: entry for entry in qmlir.decisions(q) if entry.node in ("bands", "level")}
+@pytest.mark.slow
+def test_a_rule_of_the_users_holds(cancelling: Path) -> None:
+    policy = {"rules": [{"name": "large", "precision": "int8"}, {"name": "rest", "precision": "int8"}]}
+    q = qmlir.quantize(cancelling, data=SAMPLES, precision="auto", policy=policy)
+    pinned = {entry.node: entry for entry in qmlir.decisions(q) if entry.node in ("large", "rest")}
     assert all("i8 activations" in entry.reason and "auto" not in entry.reason for entry in pinned.values())
     assert len(pinned) == 2
 
 
+@pytest.mark.slow
 def test_layers_of_many_products_never_become_float(tmp_path: Path) -> None:
     """Two layers have half of the products each, so that both would be more than a share of them."""
     small = write_small(tmp_path)
@@ -124,14 +126,18 @@ def test_what_is_enough(sqnr: float | None, agreement: float | None, samples: in
     assert reached(Quality(samples, True, (OutputQuality("y", sqnr, agreement, 45.0),))) == enough
 
 
-def test_auto_is_of_a_whole_network_and_measured(steep: Path, small: Small, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(OptionError, match="auto measures the network on samples, got no data; give data, and leave measure out"):
-        qmlir.quantize(steep, precision="auto")
+def test_auto_is_of_a_whole_network_and_measured(
+    cancelling: Path, small: Small, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(
+        OptionError, match="auto measures the network on samples, got no data; give data, and leave measure out"
+    ):
+        qmlir.quantize(cancelling, precision="auto")
     with pytest.raises(OptionError, match="got measure=False; give data, and"):
-        qmlir.quantize(steep, data=SAMPLES, precision="auto", measure=False)
+        qmlir.quantize(cancelling, data=SAMPLES, precision="auto", measure=False)
     with pytest.raises(QuantizationError, match="precision=auto must be measured on samples"):
-        plain(steep, data=SAMPLES, precision="auto")
-    plain(steep, data=SAMPLES, precision="int8")  # as the error advises
+        plain(cancelling, data=SAMPLES, precision="auto")
+    plain(cancelling, data=SAMPLES, precision="int8")  # as the error advises
     with pytest.raises(PolicyError, match="is for the whole network, got auto; put it under default"):
         Policy.of({"rules": [{"name": "y", "precision": "auto"}]})
     assert without_auto(Policy({"precision": "auto"}), {})[2]

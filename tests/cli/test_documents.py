@@ -59,6 +59,7 @@ COMMANDS: dict[str, str] = {
     "--plot {d}/front.svg",
     "compare": "compare {d}/q.mlir --data {d}/data.npz",
     "compare two networks": "compare {d}/q.mlir {d}/n.mlir --data {d}/data.npz",
+    "crosscheck": "crosscheck {d}/small.onnx@cpu {d}/q.mlir --data {d}/data.npz",
     "certify": "certify {d}/q.mlir -o {d}/certificate.json",
     "certify by checking": "certify --check {d}/certificate.json",
     "graph": "graph {d}/q.mlir -o {d}/q.dot",

@@ -79,6 +79,7 @@ COMMANDS: dict[str, list[str]] = {
     "ledger diff": ["ledger", "diff", "q.mlir", "q.mlir"],
     "analyze": ["analyze", "small.onnx", "q.mlir", "--data", "data.npz"],
     "compare": ["compare", "q.mlir", "q.mlir", "--data", "data.npz"],
+    "crosscheck": ["crosscheck", "q.mlir", "q.mlir@reference", "--data", "data.npz"],
     "certify": ["certify", "q.mlir", "-o", "a.json"],
     "graph": ["graph", "small.onnx", "-o", "a.dot"],
     "device show": ["device", "show", "nmp"],

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.analysis import test_auto_precision, test_data_free, test_explore
+from tests.analysis import test_auto_precision, test_crosscheck, test_data_free, test_explore
 from tests.analysis import test_quality as test_measuring
 from tests.backends.onnx import test_states
 from tests.cli import (
@@ -90,6 +90,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give data, and leave measure out": test_auto_precision.test_auto_is_of_a_whole_network_and_measured,
     "give --data, and leave out --no-measure": test_auto_precision.test_auto_is_of_a_whole_network_and_measured,
     "leave it out, or give --precision auto": test_auto_precision.test_auto_is_of_a_whole_network_and_measured,
+    "install it: pip install …; or let qmlir run the file: …@cpu": test_crosscheck.test_wrong_uses,
     "give both": test_measuring.test_half_of_the_arguments,
     "give one of them": test_quality.test_measuring_no_samples_is_refused,
     "certify the network again": test_certify.test_a_stale_artefact,

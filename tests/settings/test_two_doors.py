@@ -80,8 +80,10 @@ def flags(settings: Drawn) -> list[str]:
 
 
 def text_of(path: Path) -> str:
-    """A module's text, with the name of its side file left out, and what was measured: the command measures on samples
-    that its option `--samples` leaves over, which Python is not given."""
+    """A module's text, with the name of its side file left out, and what was measured.
+
+    The command measures on samples that its option `--samples` leaves over, which Python is not given.
+    """
     return re.sub(r"qmlir\.quality = \{[^}]*\}(, )?", "", path.read_text().replace(path.stem, "q"))
 
 

@@ -19,7 +19,6 @@ from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
 from qmlir.ir.registry import Registry
 from qmlir.lowering.nn_to_qint.convert import signed
 from qmlir.lowering.nn_to_qint.scales import limits
-from qmlir.numerics.contracts import MULTIPLIER_BITS
 
 Meaning = Mapping[str, Any]
 
@@ -61,7 +60,7 @@ def _of_requantization(op: qint.RequantizeOp, source: Operation) -> list[float] 
     if isinstance(source, nn.MulOp) and not isinstance(op.x.owner, qint.MulOp) and (number := source.one_number()):
         factors = [factors[0] * (number.stored - uniform(source.operands[number.place]).zero_point)]
     if isinstance(source, ExtremumOp) and len(factors) == 2:  # one for each operand
-        own = op.multiplier.get_values()[0] * 2.0 ** (op.shift.get_values()[0] - MULTIPLIER_BITS)
+        own = op.multiplier.get_values()[0] * 2.0 ** (op.shift.get_values()[0] - 31)
         factors = [min(factors, key=lambda factor: abs(factor - own))]
     return factors if len(factors) in (1, len(op.multiplier)) else None
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, i64
@@ -19,6 +20,7 @@ from qmlir.lowering.nn_to_qint.functions import by_entries, dequantized, pair_ta
 from qmlir.lowering.nn_to_qint.movement import reshape
 from qmlir.lowering.nn_to_qint.scales import limits, narrowing, operand_zero_points, requantize, sums_of
 from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtime_kernels import followed_runtime, has_rounding, left_shift, sign_shift
 from qmlir.policies.runtimes import Rounding
 
@@ -222,6 +224,8 @@ def _scaled(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> O
     if kept and abs(real - 1) < SAME_SCALE and limits(op) == (result.storage_min, result.storage_max):
         return reshape(x, shape_of(op.y))
     multiplier = fixed_point.quantize_multiplier(real)
+    if rounding.contract == "shift" and multiplier[0] % CONTRACTS["shift"].step:
+        rounding = replace(rounding, contract="single")  # the number is no power of two, whatever the scales are
     return requantize(x, op, rounding, input_zero_point=data.zero_point, multiplier=multiplier)
 
 

@@ -5,8 +5,8 @@ the operation. The passes ask in this order, and the first reason counts:
 
 1. `apply-policy` has written what the policy keeps float (`blocked`).
 2. `choose-scales` asks `why_without_scales`, before it chooses scales: tensors without elements; what the config, the
-   target and the operands allow (`why_float`); tensors without ranges. Then it leaves data movement between float
-   operations (`MOVED`).
+   target and the operands allow (`why_float`); functions that are steep for their data, and what they read
+   (ranges/digits.py); tensors without ranges. Then it leaves data movement between float operations (`MOVED`).
 3. `quantize-ops` asks `why_without_casts` about an operation without casts around it, and leaves one whose result is
    read as floats too (`SHARED`).
 4. Both `quantize-ops` and `nn-to-qint` ask `policies.legality` about an operation on quantized types: the bounds of its

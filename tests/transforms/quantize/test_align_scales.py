@@ -14,7 +14,7 @@ from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.adjust.align_scales import align_scales
 from qmlir.transforms.quantize.adjust.channel_pairs import contraction_sums
 from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
-from qmlir.transforms.quantize.ranges.scale_groups import expected
+from qmlir.transforms.quantize.ranges.margins import expected
 from tests.transforms.quantize.calibrated import Array, learnt, parsed
 from tests.transforms.quantize.test_equalize_channels import network, weights
 

@@ -22,7 +22,8 @@ def test_a_computed_divisor(divisor: list[onnx.NodeProto], reader: onnx.NodeProt
     module = load(model(nodes, {"x": [4]}, {"axes": np.array([0])}))
     quantized = qmlir.quantize(module, data=[4 * floats(4, seed=i) for i in range(20)])
     (entry,) = [e for e in qmlir.decisions(quantized) if e.operation == "nn.div"]
-    assert (entry.outcome, entry.reason.partition(";")[0]) == ("float", "its divisor is computed at run time")
+    assert entry.outcome == "float"
+    assert entry.reason.startswith("its divisor is computed at run time, and may come near 0")
     x = 4 * floats(4, seed=30)
     np.testing.assert_array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
 
@@ -31,7 +32,11 @@ def test_a_computed_divisor(divisor: list[onnx.NodeProto], reader: onnx.NodeProt
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])
 def test_parameters_that_are_computed(schema: Any, rules: list[dict[str, str]]) -> None:
     """The zero point was 255 for all data, since a scale near 0 had been rounded to 0."""
-    proto = model(node("DynamicQuantizeLinear", "x", "q scale y"), {"x": [1, 2]}, outputs=["scale"])
+    nodes = [
+        node("DynamicQuantizeLinear", "x", "q scale y"),
+        node("Tanh", "x", "t"),
+    ]  # a rule needs an integer operation
+    proto = model(nodes, {"x": [1, 2]}, outputs=["scale", "t"])
     proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.UINT8, []))
     module = load(proto)
     data = np.stack([floats(1, 2, seed=i) for i in range(8)])
@@ -39,5 +44,6 @@ def test_parameters_that_are_computed(schema: Any, rules: list[dict[str, str]]) 
     for op in quantized.walk():
         assert not PARAMETER.on(op) or "!quant" not in str([v.type for v in (*op.operands, *op.results)])
     for x in data:
-        for got, exact in zip(qmlir.reference(quantized).run(x), qmlir.reference(module).run(x), strict=True):
-            np.testing.assert_array_equal(got, exact)
+        found, exact = qmlir.reference(quantized)(x), qmlir.reference(module)(x)
+        for name in ("scale", "y"):
+            np.testing.assert_array_equal(found[name], exact[name])

@@ -298,6 +298,6 @@ def test_the_share_leaves_the_least_noise() -> None:
     spread = []
     for bits in (4, 8, 16):
         gained = GainedChannels(layer.x, (), (), (layer,), "asymmetric", bits)
-        factors = gained.factors(highest, squares)
+        factors = gained.factors(highest, highest, squares)
         spread.append(np.ptp(np.log(highest / factors)))
     assert spread[0] > spread[1] > spread[2]

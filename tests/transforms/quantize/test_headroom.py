@@ -14,7 +14,7 @@ from qmlir.dialects.nn import AddOp
 from qmlir.ir.states import StateAttr, set_state
 from qmlir.numerics.histograms import Histogram
 from qmlir.settings.quant_config import OpConfig
-from qmlir.transforms.quantize.ranges.scale_groups import expected
+from qmlir.transforms.quantize.ranges.margins import expected
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
 
 RNG = np.random.default_rng(17)

@@ -36,7 +36,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     observe_anew,
 )
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
-from qmlir.transforms.quantize.ranges.scale_groups import expected
+from qmlir.transforms.quantize.ranges.margins import expected
 
 
 @dataclass(frozen=True)

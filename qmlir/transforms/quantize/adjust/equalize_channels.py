@@ -14,7 +14,7 @@ on one half of the calibration data of six networks and scored on the other, exp
 Data of 16 bits lose so little by rounding that the costs count:
 
 * A channel that reaches the end of the range saturates on data that exceed the calibration data. So channels stay as
-they are where the calibration leaves no range margin (scale_groups.py).
+they are where the calibration leaves no range margin (margins.py).
 * If weights have fewer bits than the data, they
 lose more by the differences between input channels than the data gain.
 
@@ -51,7 +51,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
 from qmlir.transforms.quantize.adjust.gained_channels import equalize_gains
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
 from qmlir.transforms.quantize.op_configs import OpConfigs
-from qmlir.transforms.quantize.ranges.scale_groups import leaves_room
+from qmlir.transforms.quantize.ranges.margins import leaves_room
 
 SHARE = 0.4
 """The exponent of s: 1 would bring all channels to one magnitude, but cost the reader's weights more."""

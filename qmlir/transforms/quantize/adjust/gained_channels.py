@@ -16,7 +16,8 @@ number of steps on a side of zero, 127.5 for data of 8 bits. Layers may read som
 classifier of a vision transformer reads the class token's: the operations in between move whole rows.
 
 If a residual stream of 16 bits is read by other operations too, layers read it through a product with 1/s, which
-takes the place of the requantization to 8 bits.
+takes the place of the requantization to 8 bits. So do layers that alone read a normalization of 16 bits, whose gain was
+folded into their weights.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.calib import ObserveOp, bounds_attribute
 from qmlir.dialects.nn import (
     AddOp,
     ConstantOp,
@@ -40,6 +41,7 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.normalization import OverTrailingOp
 from qmlir.dialects.target import Target
 from qmlir.ir.facts import POLICY, RESIDUAL
 from qmlir.ir.interfaces import Array, shape_of
@@ -59,6 +61,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     set_constant,
 )
 from qmlir.transforms.quantize.op_configs import OpConfigs
+from qmlir.transforms.quantize.ranges.margins import FURTHER, leaves_room
 
 
 @dataclass(frozen=True)
@@ -85,24 +88,25 @@ class GainedChannels:
         """The tensors that change."""
         return *(o.y for o in self.gains), *(o.results[0] for o in self.between)
 
-    def factors(self, highest: Array, squares: Array) -> Array:
+    def factors(self, highest: Array, usual: Array, squares: Array) -> Array:
         """The factor s of each channel, of the share that leaves the least noise, with a mean logarithm of 0.
 
         Args:
-            highest: The largest magnitude of each channel of the tensor.
+            highest: The largest magnitude that is expected of each channel of the tensor.
+            usual: The mean over samples of each channel's largest magnitude, which follows single values less.
             squares: The mean square of each channel in the rows that the first of the layers reads.
         """
         weights = [w for r in self.readers if (w := constant_array(r.w)) is not None]
         rows = np.abs(np.concatenate(weights).astype(np.float64))
         largest: Array = rows.max(axis=0)
-        known = (highest > 0) & (largest > 0)
-        found = [self._factors(share / 10, highest, largest, known) for share in range(11)]
+        known = (usual > 0) & (largest > 0)
+        found = [self._factors(share / 10, usual, largest, known) for share in range(11)]
         return min(found, key=lambda factors: self._noise(factors, highest, squares, rows))
 
     @staticmethod
-    def _factors(share: float, highest: Array, weight: Array, known: Array) -> Array:
+    def _factors(share: float, usual: Array, weight: Array, known: Array) -> Array:
         """The factor of each channel, if data have this share of it; 1 for channels without data or weights."""
-        factors = np.where(known, highest, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
+        factors = np.where(known, usual, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
         factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
         return np.where(known, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
 
@@ -157,23 +161,46 @@ def equalize_gains(
         The number of tensors whose channels were equalized.
     """
     block = function.body.block
-    gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, op_configs)) is not None]
+    gained = [
+        g
+        for op in block.ops
+        if isinstance(op, AddOp | MulOp | OverTrailingOp) and (g := _gained(op, op_configs)) is not None
+    ]
     if target.refusal("nn.mul", "i16") is not None:
         gained = [g for g in gained if g.gains]
     read = {g.y: g.readers[0].x for g in gained}
     highest: dict[SSAValue, Array] = {}
+    means: dict[SSAValue, Array] = {}
     squares: dict[SSAValue, Array] = {}
     for values in evaluations(block, inputs, {*read, *read.values()}):
         magnitudes = {v: np.abs(a, dtype=np.float64).reshape(-1, a.shape[-1]) for v, a in values.items()}
         for value, array in magnitudes.items():
             highest[value] = np.maximum(highest.get(value, 0.0), array.max(axis=0))
+            means[value] = means.get(value, 0.0) + array.max(axis=0) / len(inputs)
             squares[value] = squares.get(value, 0.0) + (array**2).mean(axis=0) / len(inputs)
-    divided = [g.divide(g.factors(highest[g.y], squares[read[g.y]])) for g in gained]
+    expected = {v: highest[v] + FURTHER * (highest[v] - means[v]) for v in highest}
+    factors = [g.factors(expected[g.y], means[g.y], squares[read[g.y]]) for g in gained]
+    divided = [g.divide(f) for g, f in zip(gained, factors, strict=True)]
     observe_anew(block, [v for g in divided for v in g.tensors], inputs)
+    observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+    for before, after, found in zip(gained, divided, factors, strict=True):
+        if after.y in observers and leaves_room(op_configs.of_value(before.y)):
+            _keep_margin(observers[after.y], float((expected[before.y] / found).max()))
     return len(gained)
 
 
-def _gained(op: AddOp | MulOp, op_configs: OpConfigs) -> GainedChannels | None:
+def _keep_margin(observer: ObserveOp, expected: float) -> None:
+    """Gives a tensor of equalized channels the margin that its channels have for data that were not observed.
+
+    All channels reach the end of the range on the samples then, so that the tensor's own mean range shows no margin.
+    """
+    assert observer.bounds is not None
+    lo, hi = observer.bounds
+    further = (expected / max(-lo, hi) - 1) / FURTHER if max(-lo, hi) > 0 else 0.0
+    observer.average = bounds_attribute(lo - further * lo, hi - further * hi)
+
+
+def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> GainedChannels | None:
     """The channels that an operation writes and layers of 8 bits read; None if they cannot be divided."""
     between: list[Operation] = []
     readers: list[FullyConnectedOp] = []
@@ -191,8 +218,9 @@ def _gained(op: AddOp | MulOp, op_configs: OpConfigs) -> GainedChannels | None:
         return None
     if any(op_configs.of(r).half is not None or op_configs.of(r).keep_float for r in readers):
         return None
-    gains = () if others else _gains_of(op)
-    if not gains and (op_configs.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
+    gains = () if others or isinstance(op, OverTrailingOp) else _gains_of(op)
+    clamped = not isinstance(op, OverTrailingOp) and op.bounds() != (None, None)
+    if not gains and (op_configs.of_value(op.y).integers != "int16" or clamped):
         return None
     bits = weight_bits(op_configs.of(readers[0]).stored_weights)
     return GainedChannels(op.y, gains, tuple(between), tuple(readers), op_configs.of_value(op.y).schema, bits)

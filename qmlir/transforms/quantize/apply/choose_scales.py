@@ -216,8 +216,9 @@ class _Chooser:
         for op in self.operations:
             if (why := self._why_float(op)) is None:
                 able[op] = None
-            elif self.observed or decision_of(op) is None:
-                leave_float(op, why)  # without ranges there is nothing new to say
+            elif self.observed or decision_of(op) is None:  # without ranges there is nothing new to say
+                moves = isinstance(op, MovementOp) and op in self.kept.reasons
+                leave_float(op, MOVED if moves and not any(v.owner in able for v in data_operands(op)) else why)
         for op in delivered(self.block, able, self.groups) if self.target.name == load_target().name else ():
             decide(op, "quantized", *DELIVERED)
             del able[op]

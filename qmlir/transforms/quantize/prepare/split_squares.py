@@ -26,7 +26,7 @@ from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name, take_over
 from qmlir.ir.signature import defined_functions
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
-from qmlir.transforms.quantize.ranges.scale_groups import expected
+from qmlir.transforms.quantize.ranges.margins import expected
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,10 @@ Two kinds of tensors behind a stream get 16 bits with it, as no layer reads them
   rounded to 8 bits once, for the layer behind. A smooth function of 16 bits interpolates a table of 513 entries;
 * the results of layers that the network returns.
 
-Layers read the stream through a requantization to their own type. `residuals=int16` widens all streams.
+Layers read the stream through a requantization to their own type. `residuals=outliers`, the default, widens streams of
+normalizations in which single values are so large that the step is coarse for the rest: rounding a tensor to 8 bits
+would leave less than `OUTLIERS` dB of the nine tenths of its values that are smallest. Normalizations outside of
+streams are widened for the same reason, with the gains and shifts behind them. `residuals=int16` widens all streams.
 `residuals=auto` widens the streams for which 8 bits are too coarse: the noise of rounding each of its tensors, a
 twelfth of the squared step of the scale that calibration chooses, in relation to the tensor's mean square, adds up to
 more than −`LEAST` dB. Range and histogram of the profile tell both numbers; a tensor with outliers has a large step and
@@ -29,6 +32,7 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -54,8 +58,14 @@ from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
-from qmlir.transforms.quantize.ranges.scale_groups import expected
+from qmlir.transforms.quantize.ranges.margins import expected
 from qmlir.transforms.quantize.reasons import names_format, why_lacking
+
+OUTLIERS = 30.0
+"""The SQNR in dB that rounding must leave of a tensor's bulk; that of a normal distribution keeps 38 dB."""
+
+BULK = 0.9
+"""The share of a tensor's values, from the smallest magnitude on, that are its bulk."""
 
 LEAST = 36.0
 """The SQNR in dB that the roundings of a stream must leave of it, for `auto` to leave it in 8 bits."""
@@ -111,6 +121,10 @@ class Stream:
         """The tensors whose rounding stays in the stream."""
         return [*self.entering, *(op.results[0] for op in self.carriers)]
 
+    def written(self) -> list[SSAValue]:
+        """The results of the stream's own operations and of the normalizations that read it."""
+        return [op.results[0] for op in (*self.carriers, *self.readers)]
+
     def layers(self) -> Iterator[tuple[SSAValue, FunctionOp | None]]:
         """The results of layers behind the stream that only a function by a table reads, or that the network returns.
 
@@ -154,8 +168,12 @@ def widen_residuals(block: Block, default: OpConfig, target: Target) -> None:
             continue
         why = f"widened with a residual stream of {counted(len(stream.sums), 'sum')}"
         if "int16" not in wanted:
-            left = _left(stream, observers, default)
-            if left is None or left >= LEAST:
+            auto = "auto" in wanted
+            if not auto and not any(isinstance(op, OverTrailingOp) for op in (*stream.carriers, *stream.readers)):
+                continue
+            noises = _noises(stream.tensors() if auto else stream.written(), observers, default, bulk=not auto)
+            noise, least = (sum(noises), LEAST) if auto else (max(noises, default=0.0), OUTLIERS)
+            if noise == 0 or (left := -10 * math.log10(noise)) >= least:
                 continue
             why += f", of which 8 bits would leave an SQNR of {left:.1f} dB"
         for op in (*stream.carriers, *stream.readers):
@@ -165,6 +183,7 @@ def widen_residuals(block: Block, default: OpConfig, target: Target) -> None:
         for value, function in stream.layers():
             if function is None or _widen(function, op_config_of(function, default), function, target, why):
                 _widen_result(value, observers, default, target, why)
+    _widen_normalizations(block, observers, default, target)
 
 
 def _widen_result(
@@ -193,19 +212,39 @@ def _widen(carrier: Operation, op_config: OpConfig, op: Operation, target: Targe
     return True
 
 
-def _left(stream: Stream, observers: Mapping[SSAValue, ObserveOp], default: OpConfig) -> float | None:
-    """The SQNR in dB that rounding each tensor of a stream leaves; None if no histogram is known."""
-    noise = [n for v in stream.tensors() if (n := _noise(v, observers.get(v), default)) is not None]
-    return -10 * math.log10(total) if (total := sum(noise)) > 0 else None
+def _widen_normalizations(
+    block: Block, observers: Mapping[SSAValue, ObserveOp], default: OpConfig, target: Target
+) -> None:
+    """Gives normalizations whose results have outliers 16 bits, with the gains and shifts behind them."""
+    for op in [o for o in block.ops if isinstance(o, OverTrailingOp) and not RESIDUAL.on(o)]:
+        tail = _tail(op)
+        noise = max(_noises([o.results[0] for o in tail], observers, default, bulk=True), default=0.0)
+        if op_config_of(op, default).residuals == "same" or noise == 0 or (left := -10 * math.log10(noise)) >= OUTLIERS:
+            continue
+        for each in tail:
+            why = f"widened for outliers, for which 8 bits would leave an SQNR of {left:.1f} dB"
+            _widen(each, op_config_of(each, default), each, target, why)
 
 
-def _noise(value: SSAValue, observer: ObserveOp | None, default: OpConfig) -> float | None:
+def _noises(
+    values: Iterable[SSAValue], observers: Mapping[SSAValue, ObserveOp], default: OpConfig, *, bulk: bool
+) -> list[float]:
+    """The noise that rounding leaves of each tensor with a histogram, in relation to the tensor or to its bulk."""
+    return [n for v in values if (n := _noise(v, observers.get(v), default, bulk=bulk)) is not None]
+
+
+def _noise(value: SSAValue, observer: ObserveOp | None, default: OpConfig, *, bulk: bool) -> float | None:
     """The mean square of a tensor's rounding errors in relation to its own; None without a histogram, or if it is 0."""
     seen = None if observer is None else observer.observation
     if observer is None or seen is None or seen.histogram is None or not isinstance(value.owner, Operation):
         return None
     held = seen.histogram
-    signal = float((held.counts * held.centers**2).sum() / held.counts.sum())
+    squares, counts = held.centers**2, held.counts
+    if bulk:
+        order = np.argsort(squares)
+        inside = order[np.cumsum(counts[order]) <= BULK * counts.sum()]
+        squares, counts = squares[inside], counts[inside]
+    signal = float((counts * squares).sum() / max(counts.sum(), 1))
     op_config = op_config_of(observer, op_config_of(value.owner, default))
     if signal == 0 or op_config.glow_exact:
         return None
@@ -339,13 +378,20 @@ def _find_readers(stream: Stream) -> None:
     """Adds the normalizations that read a stream, with the gains and shifts by constants that alone read these."""
     for value in (*stream.inputs, *(op.results[0] for op in stream.carriers)):
         for norm in _reading(value):
-            step: Operation = norm
-            while step not in stream.carriers:
-                stream.readers[step] = None
-                users = [u.operation for u in step.results[0].uses if not isinstance(u.operation, ObserveOp)]
-                if len(users) != 1 or not _shifts(users[0]):
+            for step in _tail(norm):
+                if step in stream.carriers:
                     break
-                (step,) = users
+                stream.readers[step] = None
+
+
+def _tail(norm: Operation) -> list[Operation]:
+    """A normalization, with the gains and shifts by constants that alone read it, and each other."""
+    tail = [norm]
+    while True:
+        users = [u.operation for u in tail[-1].results[0].uses if not isinstance(u.operation, ObserveOp)]
+        if len(users) != 1 or not _shifts(users[0]):
+            return tail
+        tail += users
 
 
 def _reading(value: SSAValue) -> Iterator[OverTrailingOp]:

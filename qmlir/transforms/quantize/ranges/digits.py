@@ -31,6 +31,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, MatMulOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, StepOp
 from qmlir.dialects.nn.functions import LinearOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands, data_results, storage_name
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
@@ -55,8 +56,17 @@ KEPT = 0.5
 FEW = 0.05
 """The share of a network's products that contractions before steep functions may compute in floats."""
 
-POINTS = 8
-"""Arguments that stand for a bin of a histogram."""
+POINTS = 4096
+"""About how many arguments stand for those in a histogram; each bin with values has at least one."""
+
+SPREAD = 64
+"""How many arguments stand for those in a bin that begins at 0."""
+
+TURN = (math.sqrt(5) - 1) / 2
+"""Multiples of it, less whole numbers, lie evenly between 0 and 1, and follow no step of a type."""
+
+FURTHEST = 4
+"""How many functions of one element are looked at as one."""
 
 LEAST = 2.0**-20
 """The least magnitude of arguments in a bin that begins at 0, in widths of the bin."""
@@ -127,7 +137,7 @@ class _Finding:
             why = self.configs.why_float(op)
             if (reason := self._why_steep(op)) is not None:
                 self._keep(op, op, reason)
-            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp)):
+            elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp | MovementOp)):
                 self._needing[op] = op
             elif (reader := self._needing_reader(op)) is None or names_format(op):
                 continue
@@ -136,7 +146,7 @@ class _Finding:
             elif (left := self._left_of_reader(op)) is not None and products(op) <= few:
                 few -= products(op)
                 self._keep(op, reader, left)
-            elif why is None:
+            elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
 
     def _keep(self, op: Operation, needing: Operation, reason: Reason) -> None:
@@ -180,7 +190,8 @@ class _Finding:
     def _is_stated(self, value: SSAValue) -> bool:
         """Whether a cast or the policy says how a value is stored."""
         config = self.configs.of_value(value)
-        return config.glow_exact or config.parameters is not None or quantized_as(value) is not None
+        stated = config.range is not None or config.parameters is not None
+        return stated or config.glow_exact or quantized_as(value) is not None
 
     # -- contractions ------------------------------------------------------------------------------------------
 
@@ -238,9 +249,11 @@ def _readers(op: Operation) -> list[Operation]:
 
 
 def _behind(op: Operation) -> Iterator[tuple[Operation, SSAValue, Function]]:
-    """An operation, and the functions of one element before it which it alone reads, with all up to it as one."""
+    """An operation, and some functions of one element before it which it alone reads, with all up to it as one."""
     after: Function | None = None
-    while (found := function_of(op)) is not None:
+    for _ in range(FURTHEST):
+        if (found := function_of(op)) is None:
+            return
         x, inner = found
         after = inner if after is None else _composed(after, inner)
         yield op, x, after
@@ -249,12 +262,12 @@ def _behind(op: Operation) -> Iterator[tuple[Operation, SSAValue, Function]]:
         op = x.owner
 
 
-def _ahead(op: Operation) -> Iterator[tuple[Operation, Function]]:
-    """The functions of one element that read a result, one after another, with all up to each as one function."""
-    for reader in _readers(op):
+def _ahead(op: Operation, most: int = FURTHEST) -> Iterator[tuple[Operation, Function]]:
+    """Some functions of one element that read a result, one after another, with all up to each as one function."""
+    for reader in _readers(op) if most else ():
         if (found := function_of(reader)) is not None:
             yield reader, found[1]
-            yield from ((last, _composed(outer, found[1])) for last, outer in _ahead(reader))
+            yield from ((last, _composed(outer, found[1])) for last, outer in _ahead(reader, most - 1))
 
 
 def _composed(outer: Function, inner: Function) -> Function:
@@ -268,21 +281,24 @@ def sampled(seen: Observation) -> tuple[Float64s, Float64s]:
     the lower end of positive data they lie evenly by their logarithm: such data are often spread over many decades.
     """
     low, high = seen.bounds
-    if seen.histogram is None:
-        points: Float64s = np.linspace(low, high, 4096)
+    if seen.histogram is None or not seen.histogram.counts.any():
+        points: Float64s = np.linspace(low, high, POINTS)
         return points, np.ones(len(points))
-    places = (np.arange(POINTS) + 0.5) / POINTS
     held = np.flatnonzero(seen.histogram.counts)
-    starts = seen.histogram.edges[held]
-    points = starts[:, None] + places * seen.histogram.width
-    counts = np.repeat(seen.histogram.counts[held] / POINTS, POINTS).reshape(points.shape)
-    for side, end in ((1.0, low), (-1.0, -high)):
-        row = 0 if side > 0 else -1
-        near, far = side * (starts[row] + (0 if side > 0 else seen.histogram.width)), seen.histogram.width
-        if held.size and end >= 0 and near <= far:  # values of one sign, beside 0
-            least = max(end, near, LEAST * far)
-            points[row] = side * least * ((near + far) / least) ** places
-    return np.clip(points, low, high).reshape(-1), counts.reshape(-1)
+    each, width = max(1, POINTS // held.size), seen.histogram.width
+    places = (np.arange(held.size * each) + 0.5) * TURN % 1
+    points = np.repeat(seen.histogram.edges[held], each) + places * width
+    counts = np.repeat(seen.histogram.counts[held] / each, each)
+    for side, end in ((1.0, low), (-1.0, -high)):  # values of one sign, beside 0
+        bin = held[0 if side > 0 else -1]
+        near = side * seen.histogram.edges[bin + (0 if side > 0 else 1)]
+        if end >= 0 and near <= width:
+            least = max(end, near, LEAST * width)
+            spread = side * least * ((near + width) / least) ** ((np.arange(SPREAD) + 0.5) / SPREAD)
+            inside = (points >= seen.histogram.edges[bin]) & (points < seen.histogram.edges[bin + 1])
+            points = np.concatenate([points[~inside], spread])
+            counts = np.concatenate([counts[~inside], np.full(SPREAD, seen.histogram.counts[bin] / SPREAD)])
+    return np.clip(points, low, high), counts
 
 
 def rounded(x: Float64s, element: UniformType) -> Float64s:

@@ -57,8 +57,8 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.traversal import needed_first
 from qmlir.numerics.schemas import STORAGE_RANGES
 from qmlir.settings.quant_config import OpConfig
+from qmlir.transforms.quantize.ranges.margins import expected
 from qmlir.transforms.quantize.ranges.scale_group import hull_of
-from qmlir.transforms.quantize.ranges.scale_groups import expected
 
 FAR_BELOW = -1e4
 """A number from which down a constant masks: the greatest that exporters write."""

@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation
+from qmlir.dialects.nn import ConstantOp, MulOp, PReluOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_symmetric_from
@@ -172,3 +173,19 @@ def width_of(bounds: Bounds, schema: Schema) -> float:
     """The width of the range that a schema stores for given bounds; within one format, steps are proportional to it."""
     lo, hi = min(bounds[0], 0.0), max(bounds[1], 0.0)
     return 2 * max(-lo, hi) if is_symmetric_from(lo, schema) else hi - lo
+
+
+def is_factor(value: SSAValue) -> bool:
+    """Whether a value is a constant that only products read."""
+    return isinstance(value.owner, ConstantOp) and all(isinstance(u.operation, MulOp | PReluOp) for u in value.uses)
+
+
+def average_of(seen: Observation, where: str) -> Bounds:
+    """The mean range of a sample; raises QuantizationError if it was not observed."""
+    if seen.average is None:
+        raise QuantizationError(
+            "calibration moving_average needs the mean range of a sample",
+            where=where,
+            remedy="profile the network anew, or use minmax",
+        )
+    return seen.average

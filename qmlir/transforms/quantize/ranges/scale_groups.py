@@ -5,12 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, MulOp, PReluOp, ReshapeOp, TransposeOp, WhereOp
-from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.nn import ConstantOp, WhereOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
 from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
@@ -19,14 +17,12 @@ from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import POLICY, RESIDUAL
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.states import state_values
 from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import calibrated_range, calibration_called, choose_quantization
 from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
-    QuantizationError,
     Schema,
     power_of_two_above,
     quantization_of_range,
@@ -34,12 +30,14 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.plugins import Plugin
 from qmlir.settings.quant_config import Format, OpConfig, PlainSettings, settings_of
-from qmlir.transforms.quantize.op_configs import argument_of
 from qmlir.transforms.quantize.ranges.exponents import is_whole_exponent, with_whole_numbers
+from qmlir.transforms.quantize.ranges.margins import MOVERS, expected
 from qmlir.transforms.quantize.ranges.scale_group import (
     Group,
+    average_of,
     fixed_scale_of,
     hull_of,
+    is_factor,
     is_zero,
     real_range,
     refuse_contradictions,
@@ -48,102 +46,6 @@ from qmlir.transforms.quantize.ranges.scale_group import (
     width_of,
 )
 from qmlir.transforms.quantize.reasons import called
-
-# ---------------------------------------------------------------------------------------------------------------
-# Adds a range margin to observed ranges, for the values of data that were not observed.
-#
-# The largest value of some samples is a lower bound for other samples, and values that saturate cost more than all
-# rounding. How much more to expect follows from how the samples differ. If the greatest value of a sample has a Gumbel
-# distribution (an extreme value distribution) with mean μ and spread β, the greatest value of n samples is expected at
-#
-#     M(n) = μ + β·ln n
-#
-# A profile knows μ, the mean over samples, and the observed M(n). The value for n^(1+κ) samples follows without n,
-#
-#     M(n^(1+κ)) = M(n) + κ·(M(n) − μ)
-#
-# and the least value likewise. A tensor that is alike on all samples gets no margin. A tensor that is much larger on a
-# few samples gets a wide margin. A tensor that was observed on a single sample gets no margin, as nothing is known of
-# how it varies.
-#
-# Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit.
-#
-# Results of a network that reach further below 0 than above it get no margin where their scale is a power of two of
-# least error. A margin would often double the step of all their values; no layer reads what saturates, and the largest
-# logits, which decide, do not: profiled on 60 samples, logits of cifar that are rounded alone have 37.6 dB without a
-# margin, 33.1 dB with one. Where the largest logits would saturate, they would tie.
-#
-# A range is stretched about zero, and its histogram with it, so that the calibration that follows weighs saturation
-# against resolution on the expected values. Only calibration `auto` adds a margin; other calibrations keep to what was
-# observed.
-
-
-FURTHER = 0.3
-"""κ: the margin is for n^(1+κ) samples like the n that were observed.
-
-Profiled on one random half of a network's calibration data and scored on the other, 0.5 is better in the mean over six
-networks than 0 and 1, though not on each network. The margin that a half needs 0.5 for, all of the data need 0.3 for:
-(n/2)^1.5 is about n^1.3 where n is 100. The choice is not blind: how 0, 0.25 and 0.5 do on the scored samples of these
-networks was known by then, and that a picture among these goes 2.4 times as far as all profiled pictures.
-"""
-
-WIDE = 2.0
-"""The range of 16-bit data, as a multiple of the observed range."""
-
-
-def leaves_room(op_config: OpConfig) -> bool:
-    """Whether a quantization config gives ranges a margin beyond the observed values."""
-    return op_config.calibration == "auto" and not op_config.glow_exact
-
-
-def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observation:
-    """The observation of a tensor, stretched to the range that is expected of other data.
-
-    Args:
-        value: The tensor. An input of the network gets no margin, nor does a result that is mostly negative if a power
-            of two is searched for it, and the result of a clamp stays within its bounds.
-        seen: The observation. Without a histogram its range was given, not observed, and gets no margin.
-        op_config: The options in effect for the tensor.
-    """
-    lo, hi = seen.bounds
-    if not leaves_room(op_config) or seen.histogram is None or argument_of(value) is not None or lo == hi:
-        return seen
-    if op_config.searches_exponents and op_config.integers != "int16" and -lo > hi and _is_result(value):
-        return seen
-    low, high = (lo * WIDE, hi * WIDE) if op_config.integers == "int16" else _of_more_samples(seen)
-    least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)
-    low = low if least is None else max(low, least)
-    high = high if most is None else min(high, most)
-    factor = (high - low) / (hi - lo)
-    return _stretched(seen, seen.histogram, factor) if factor > 1 else seen
-
-
-def _is_result(value: SSAValue) -> bool:
-    """Whether a value is a result of its function, itself or moved, and nothing else reads it; a state is none."""
-    block = value.owner.parent_block() if isinstance(value.owner, Operation) else None
-    if block is None:
-        return False
-    states = {after for _, after in state_values(block)}
-
-    def readers(value: SSAValue) -> list[Operation]:
-        return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
-
-    return all(
-        v not in states and (found := readers(v)) and all(isinstance(o, (ReturnOp, *MOVERS)) for o in found)
-        for v in reached([value], lambda v: [o.y for o in readers(v) if isinstance(o, MOVERS)])
-    )
-
-
-def _of_more_samples(seen: Observation) -> Bounds:
-    """The expected range of n^(1+κ) samples, from the observation of n samples."""
-    (lo, hi), (mean_lo, mean_hi) = seen.bounds, seen.average or seen.bounds
-    return lo - FURTHER * (mean_lo - lo), hi + FURTHER * (hi - mean_hi)
-
-
-def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation:
-    bounds = seen.bounds[0] * factor, seen.bounds[1] * factor
-    return replace(seen, bounds=bounds, histogram=Histogram(held.lo * factor, held.width * factor, held.counts))
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # Groups the tensors of a float network that share one quantized type, and chooses that type.
@@ -192,10 +94,6 @@ MUCH_NARROWER = 0.5
 
 FINE = 2.0**-4
 """The step of sums that hold nothing but a bias, in steps of the result."""
-
-
-MOVERS = (ReshapeOp, TransposeOp)
-"""Operations whose result has the values of their operand, all of them, in another order or shape."""
 
 
 class ScaleGroups:
@@ -410,7 +308,7 @@ class ScaleGroups:
         for settings in stated_for(value):
             if (calibration := settings.get("calibration")) is not None:
                 group.calibrations.setdefault(calibration, name)
-        group.factor &= _is_factor(value)
+        group.factor &= is_factor(value)
         if op_config.range is not None:
             group.ranges.setdefault(op_config.range, name)
         elif value in self._observed:
@@ -522,7 +420,7 @@ class ScaleGroups:
         kept += [each.bounds for each in seen if each.derived]
         seen = [each for each in seen if not each.derived]
         if seen and op_config.calibration == "moving_average":
-            kept += [_average(each, where) for each in seen]
+            kept += [average_of(each, where) for each in seen]
         elif seen:
             (lo, hi), histogram = _together(seen)
             given = schema, precision, histogram, op_config.calibration
@@ -584,23 +482,8 @@ def _chosen_constants(op: Operation) -> set[SSAValue]:
     return {v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)} if isinstance(op, WhereOp) else set()
 
 
-def _is_factor(value: SSAValue) -> bool:
-    """Whether a value is a constant that only products read."""
-    return isinstance(value.owner, ConstantOp) and all(isinstance(u.operation, MulOp | PReluOp) for u in value.uses)
-
-
 def _maker(value: SSAValue) -> str:
     return value.owner.name if isinstance(value.owner, Operation) else "the network's inputs"
-
-
-def _average(seen: Observation, where: str) -> Bounds:
-    if seen.average is None:
-        raise QuantizationError(
-            "calibration moving_average needs the mean range of a sample",
-            where=where,
-            remedy="profile the network anew, or use minmax",
-        )
-    return seen.average
 
 
 def quantized_as(value: SSAValue) -> UniformType | None:

@@ -1,0 +1,86 @@
+"""`qmlir crosscheck`: finds the first tensor of two forms of a network that is further off than its bits allow."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmlir.cli.data import samples_of, stored_by
+from qmlir.cli.documents import add_json_option, write_document
+from qmlir.cli.flags import ArgumentParser, count
+from qmlir.cli.terminal import progress, say, table_of, terminal
+from qmlir.display import counted
+from qmlir.errors import QmlirError
+from qmlir.settings.fields import SAMPLES
+
+if TYPE_CHECKING:
+    from qmlir.analysis.crosscheck import CheckedTensor, Crosscheck
+
+FORM = (
+    "an .onnx or a .tflite file, which runs in onnxruntime or LiteRT; an .mlir file; or FILE@WHERE, as qmlir reads it, "
+    "on the cpu, in the reference (numpy) or on a device"
+)
+
+
+def add_crosscheck_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir crosscheck`."""
+    parser.add_argument("first", metavar="A", help=FORM)
+    parser.add_argument("second", metavar="B", help="another form of the network, such as one that was quantized")
+    parser.add_options("bind")
+    with parser.section("samples"):
+        parser.add_options(*SAMPLES, what="inputs to compare on", required="data")
+    parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
+    parser.add_argument("--fail", action="store_true", help="exit with status 1 if a tensor diverges")
+    add_json_option(parser)
+
+
+def run_crosscheck(arguments: argparse.Namespace) -> None:
+    """Compares two forms, and prints the tensors that diverge, or else those that are furthest off.
+
+    Raises:
+        QmlirError: A tensor diverges, and `--fail` is given.
+    """
+    from qmlir.analysis.crosscheck import crosscheck, parted
+    from qmlir.compiler import load, main_function
+    from qmlir.ir.signature import signature_of
+
+    paths: list[Path] = [parted(given)[0] for given in (arguments.first, arguments.second)]
+    bind: dict[str, int] = dict(arguments.bind or ())
+    models = [load(path, bind=bind) if path.suffix == ".onnx" else load(path) for path in paths]
+    stored = stored_by(*zip(models, paths, strict=True))
+    samples = samples_of(arguments, signature_of(main_function(models[0])), stored)
+    found = crosscheck(arguments.first, arguments.second, progress(samples, len(samples), "comparing"), bind=bind)
+    if found.left_out:
+        say(f"not compared, as {arguments.second} has no such tensor: {', '.join(found.left_out)}")
+    diverging = [row for row in found.rows if row.diverges]
+    rows = diverging or sorted((r for r in found.rows if r.sqnr is not None), key=lambda row: row.sqnr or 0.0)
+    headings = ("tensor", "operation", "SQNR", "its bits allow", "by at most")
+    cells = [_cells(row) for row in rows[: arguments.most]]
+    terminal().print(table_of(headings, cells, headings[2:], names=("tensor",), whole=("operation",)))
+    total = f"{counted(len(found.rows), 'tensor')} over {counted(found.samples, 'sample')}"
+    first = found.first
+    if first is None:
+        say(f"{total}: none is further off than its bits allow")
+    else:
+        why = f": {first.why}" if first.why else ""
+        say(f"{total}: {len(diverging)} diverge, the first is {first.tensor} ({first.operation}{why})")
+    _write(arguments, found)
+    if first is not None and arguments.fail:
+        got = f"{first.tensor} that is further off"
+        raise QmlirError("the two forms must agree as far as their bits allow", got=got)
+
+
+def _cells(row: "CheckedTensor") -> tuple[str, ...]:
+    figures = ["–" if f is None else "exact" if f == float("inf") else f"{f:.1f}" for f in (row.sqnr, row.allowed)]
+    return row.tensor, row.operation, *figures, f"{row.largest:.4g}"
+
+
+def _write(arguments: argparse.Namespace, found: "Crosscheck") -> None:
+    fields = {
+        "first": str(arguments.first),
+        "second": str(arguments.second),
+        "samples": found.samples,
+        "left_out": list(found.left_out),
+        "tensors": [row.as_dict() for row in found.rows],
+        "diverging": None if found.first is None else found.first.tensor,
+    }
+    write_document(arguments, "crosscheck", fields)
