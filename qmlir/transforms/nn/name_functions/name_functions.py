@@ -1,72 +1,33 @@
-"""The pass `name-functions`: replaces a GELU that a model spells out by `nn.gelu`, and a comparison with ∞ by a test.
+"""The pass `name-functions`: finds functions, normalizations and softmaxes that a model writes as several operators.
 
 Enters and leaves: nn in float. Exporters of operator sets without Gelu write it as six operators or more, of which each
-would be rounded for itself in a quantized network. As one operation it has one lookup table, which is rounded once. Its
-floats are those of the model but for their last bits: the function is computed in float64 and rounded once.
+would be rounded for itself in a quantized network. As one operation it has one lookup table, which is rounded once; a
+normalization has one integer form, whose squares and roots keep all their digits. The floats are those of the model but
+for their last bits: the function is computed in float64 and rounded once.
+
+A function is known by its values, not by its operators (probes.py), so that it does not matter how it is spelled.
 """
 
-import math
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.ir import Block, Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.policies.runtimes import follows_litert, runtime_of
-from qmlir.transforms.nn.name_functions.terms import Call, NameFunction, Numbers, Term, X
+from qmlir.transforms.nn.name_functions.cones import Cone, Named, cones
+from qmlir.transforms.nn.name_functions.functions import NAMES, Name, name_function
+from qmlir.transforms.nn.name_functions.norms import name_norm
+from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
 
-CLOSE = 1e-5
-"""How far a constant of a formula may be from its value, as a share: some models have few digits of √2 or √(2/π)."""
-
-
-def _constants(numbers: Numbers, **values: float) -> Numbers | None:
-    """No parameters, if the numbers of a term have these values; else None."""
-    close = all(abs(numbers[name] - value) <= CLOSE * abs(value) for name, value in values.items() if name in numbers)
-    return {} if close else None
-
-
-def _halved(gate: Term) -> Iterator[Call]:
-    """The ways to write x · gate / 2."""
-    yield Call(nn.MulOp, X, Call(nn.MulOp, gate, 0.5))
-    yield Call(nn.MulOp, Call(nn.MulOp, X, gate), 0.5)
-    yield Call(nn.MulOp, Call(nn.MulOp, X, 0.5), gate)
-
-
-CUBES = (
-    Call(nn.PowOp, X, 3.0),
-    Call(nn.MulOp, X, Call(nn.MulOp, X, X)),
-)
-"""The ways to write x³."""
-
-ERROR_FUNCTIONS = (
-    Call(nn.ErfOp, Call(nn.DivOp, X, "root")),
-    Call(nn.ErfOp, Call(nn.MulOp, X, "inverse")),
-)
-"""The ways to write erf(x / √2)."""
-
-GELU = tuple(
-    NameFunction(nn.GeluOp, term, partial(_constants, root=math.sqrt(2), inverse=math.sqrt(0.5)))
-    for erf in ERROR_FUNCTIONS
-    for term in _halved(Call(nn.AddOp, erf, 1.0))
-)
-"""x · (1 + erf(x / √2)) / 2 → nn.gelu(x)"""
-
-TANH_GELU = tuple(
-    NameFunction(
-        nn.GeluOp, term, partial(_constants, factor=math.sqrt(2 / math.pi), cubic=0.044715),
-        {"tanh": BoolAttr.from_bool(True)},
-    )
-    for cube in CUBES
-    for term in _halved(
-        Call(nn.AddOp, Call(nn.TanhOp, Call(nn.MulOp, Call(nn.AddOp, X, Call(nn.MulOp, cube, "cubic")), "factor")), 1.0)
-    )
-)  # fmt: skip
-"""x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2 → nn.gelu(x) with `tanh`"""
+Naming = Callable[[Cone], Named | None]
+"""Gives the operations that compute a cone's end from its base by name, or None."""
 
 
 class NameInfinityTest(RewritePattern):
@@ -87,8 +48,57 @@ class NameInfinityTest(RewritePattern):
                 return
 
 
+def name_all(module: ModuleOp, naming: Naming) -> bool:
+    """Names what the cones of a module compute; returns whether there was anything to name."""
+    blocks = {op.parent: None for op in module.walk() if isinstance(op, PointwiseOp)}
+    return any([_Block(block, naming).name() for block in blocks if block is not None])
+
+
+class _Block:
+    """Names what the cones of a block compute."""
+
+    def __init__(self, block: Block, naming: Naming):
+        self.naming = naming
+        self.places: dict[Operation, float] = {op: i for i, op in enumerate(block.ops) if is_readable(op)}
+
+    def name(self) -> bool:
+        """Names operations in their order; products and sums behind a name stay those of the model where they can."""
+        changed, later = False, list[Operation]()
+        for op in list(self.places):
+            if op.parent is None or isinstance(op, MOVED) or not is_float(op.results[0]):
+                continue
+            found = self._found(op)
+            if plain := [(cone, named) for cone, named in found if named.plain]:
+                self._replace(op, *plain[0])
+                changed = True
+            elif found:
+                later.append(op)
+        for op in later:
+            if op.parent is not None and (found := self._found(op)):
+                self._replace(op, *found[0])
+                changed = True
+        return changed
+
+    def _found(self, end: Operation) -> list[tuple[Cone, Named]]:
+        """The names of an operation's cones, first that which saves the most operations, of these the smallest."""
+        found = [(cone, named) for cone in cones(end, self.places) if (named := self.naming(cone)) is not None]
+        saved = [(len(cone.computing) - named.cost, cone, named) for cone, named in found]
+        return [(cone, named) for count, cone, named in sorted(saved, key=lambda s: -s[0]) if count > 0]
+
+    def _replace(self, op: Operation, cone: Cone, named: Named) -> None:
+        new = named.write()
+        computing = [o for o in new if not isinstance(o, (*MOVED, nn.ConstantOp))]
+        doing = computing[0] if len(computing) == 1 else None
+        place = self.places.pop(op)
+        absorbed = [*cone.constants(), *cone.operations[:-1]]
+        replace(PatternRewriter(op), op, new, absorbing=absorbed, doing=doing)
+        self.places |= {o: place + i / len(new) / 2 for i, o in enumerate(new) if is_readable(o)}
+
+
 class NameFunctionsPass(PatternPass):
-    """Replaces the operators that a model writes a GELU as, by `nn.gelu`, and comparisons with ∞ by `nn.is_inf`.
+    """Replaces the operators that a model writes a GELU, a normalization, a softmax … as, by one operation.
+
+    Comparisons with ∞ become `nn.is_inf`.
 
     ```mlir
     %0 = nn.div %x, %root : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
@@ -102,9 +112,17 @@ class NameFunctionsPass(PatternPass):
     """
 
     name = "name-functions"
-    PATTERNS = (*GELU, *TANH_GELU, NameInfinityTest())
+    PATTERNS = (NameInfinityTest(),)
 
     @classmethod
     def run(cls, module: ModuleOp) -> bool:
         # LiteRT computes on floats what the model has on floats.
-        return not follows_litert(runtime_of(module)) and super().run(module)
+        if follows_litert(runtime_of(module)):
+            return False
+        changed = super().run(module)
+        return name_all(module, name) or changed
+
+
+def name(cone: Cone, names: Sequence[Name] = NAMES) -> Named | None:
+    """The operations that compute a cone's end from its base by name: a function, a normalization, or a softmax."""
+    return name_function(cone, names) or name_norm(cone)

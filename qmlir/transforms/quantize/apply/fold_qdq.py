@@ -11,6 +11,8 @@ An average pool has one scale for operand and result. If the model gives the res
 is first rewritten as a depthwise convolution with equal weights, which rounds only once.
 """
 
+from functools import partial
+
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i8
@@ -30,19 +32,15 @@ from qmlir.policies.float_rounding import state_addition, state_cast
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.name_functions.functions import EXPORTED, NAMES
+from qmlir.transforms.nn.name_functions.name_functions import name, name_all
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.apply.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.apply.move_casts import move_casts
 from qmlir.transforms.quantize.apply.on_floats import computes_on_floats
 from qmlir.transforms.quantize.apply.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.apply.quantize_ops import QuantizeOpsPass
-from qmlir.transforms.quantize.apply.spelled_functions import (
-    COMPOSED,
-    OF_COMPOSED,
-    SPELLED,
-    JoinInterpolations,
-    NameInterpolation,
-)
+from qmlir.transforms.quantize.apply.spelled_functions import SPELLED, JoinInterpolations, NameInterpolation
 
 
 class FoldQDQPass(ModulePass):
@@ -106,8 +104,8 @@ def gather_casts(module: ModuleOp) -> None:
     """Moves the casts of an imported network next to the operations that compute."""
     simplify(module)
     if not follows_litert(runtime_of(module)):  # LiteRT computes on floats what the model has on floats
-        rewrite(module, (NameInterpolation(), JoinInterpolations(), *SPELLED, *COMPOSED))
-        rewrite(module, OF_COMPOSED)
+        rewrite(module, (NameInterpolation(), JoinInterpolations(), *SPELLED))
+        name_all(module, partial(name, names=(*NAMES, *EXPORTED)))
     _state_rounding(module)
     # Transposes sink through casts until they cancel; then casts move past the transposes that are left.
     move_casts(module)

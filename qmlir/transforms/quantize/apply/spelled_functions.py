@@ -10,88 +10,13 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn import AddOp, GatherOp, MulOp, ResizeOp, SliceOp
-from qmlir.dialects.nn.base import bound, is_float
+from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.elementwise import BinaryOp
 from qmlir.dialects.nn.indexing import places
-from qmlir.dialects.nn.queries import constant_of, float_constant_of, keeps_shape, split_constant, used_once
+from qmlir.dialects.nn.queries import constant_of, float_constant_of, used_once
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import replace
 from qmlir.ir.weights import WeightsAttr
-from qmlir.transforms.nn.name_functions.terms import Call, NameFunction, Numbers, X, clamps
-
-# ---------------------------------------------------------------------------------------------------------------
-# Patterns that replace elementwise functions that a quantized model writes as several operators by one operation.
-#
-# TFLite lacks some functions of nn, so its exporter writes, for data of 16 bits,
-#
-#     sin(x) / cos(x)                                    nn.tan
-#     1 / x                                              nn.reciprocal
-#     x / (1 + |x|)                                      nn.softsign
-#     max(x, 0) + log(1 + e^−|x|)                        nn.softplus
-#     x · tanh(softplus(x))                              nn.mish
-#     max(x, 0) + alpha · elu(min(x, 0))                 nn.elu
-#     gamma · elu(x)                                     nn.selu
-#     max(x, 0) + alpha · elu(min(x / alpha, 0))         nn.celu
-#     max(0, min(1, alpha · x + beta))                   nn.hard_sigmoid
-#     x where alpha < x, else 0                          nn.thresholded_relu
-#     x + bias where x < −threshold, x − bias where threshold < x, else 0      nn.shrink
-#
-# A term describes each form: operations over one argument, with numbers that are given or have a name. The operations
-# within a term have no ranges of their own and would stay float; the function has a lookup table. So a network that is
-# exported and read again gives the same bits.
-
-
-def _celu(numbers: Numbers) -> Numbers | None:
-    """The parameter alpha, if the other number is its reciprocal in float32; else None."""
-    alpha, inverse = numbers["alpha"], numbers["inverse"]
-    return {"alpha": alpha} if alpha and float(np.float32(1 / alpha)) == inverse else None
-
-
-def _shrink(numbers: Numbers) -> Numbers | None:
-    """The parameters bias and threshold, if the lower threshold is the negative of the upper; else None."""
-    threshold, bias = numbers["threshold"], numbers["bias"]
-    return {"bias": bias, "threshold": threshold} if numbers["least"] == -threshold else None
-
-
-class NameSelu(RewritePattern):
-    """gamma · elu(x) → nn.selu(x)"""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: nn.MulOp, rewriter: PatternRewriter) -> None:
-        split = split_constant(op)
-        if split is None or split[1].value.array.size != 1 or clamps(op) or not keeps_shape(op, split[0]):
-            return
-        elu = split[0].owner
-        if isinstance(elu, nn.EluOp) and used_once(elu) and is_float(op.y):
-            gamma = float(split[1].value.array.reshape(()))
-            selu = nn.SeluOp.make([elu.x], {"alpha": elu.alpha, "gamma": bound(gamma)})
-            replace(rewriter, op, selu, absorbing=[elu])
-
-
-RELU = Call(nn.ReluOp, X)
-SOFTPLUS = Call(nn.AddOp, RELU, Call(nn.LogOp, Call(nn.AddOp, Call(nn.ExpOp, Call(nn.NegOp, Call(nn.AbsOp, X))), 1.0)))
-ELU = Call(nn.AddOp, RELU, Call(nn.MulOp, Call(nn.EluOp, Call(nn.MinimumOp, X, 0.0)), "alpha"))
-CELU_BELOW = Call(nn.EluOp, Call(nn.MinimumOp, Call(nn.MulOp, X, "inverse"), 0.0))
-LINE = Call(nn.AddOp, Call(nn.MulOp, X, "alpha"), "beta")
-ABOVE = Call(nn.WhereOp, Call(nn.LessOp, "threshold", X), Call(nn.SubOp, X, "bias"), 0.0)
-SHRINK = Call(nn.WhereOp, Call(nn.LessOp, X, "least"), Call(nn.AddOp, X, "bias"), ABOVE)
-
-COMPOSED = (
-    NameFunction(nn.SoftplusOp, SOFTPLUS),
-    NameFunction(nn.EluOp, ELU),
-    NameFunction(nn.CeluOp, Call(nn.AddOp, RELU, Call(nn.MulOp, CELU_BELOW, "alpha")), _celu),
-    NameFunction(nn.TanOp, Call(nn.DivOp, Call(nn.SinOp, X), Call(nn.CosOp, X))),
-    NameFunction(nn.ReciprocalOp, Call(nn.DivOp, 1.0, X)),
-    NameFunction(nn.SoftsignOp, Call(nn.DivOp, X, Call(nn.AddOp, Call(nn.AbsOp, X), 1.0))),
-    NameFunction(nn.HardSigmoidOp, Call(nn.ReluOp, Call(nn.MinimumOp, LINE, 1.0))),
-    NameFunction(nn.ThresholdedReluOp, Call(nn.WhereOp, Call(nn.LessOp, "alpha", X), X, 0.0)),
-    NameFunction(nn.ShrinkOp, SHRINK, _shrink),
-)
-"""Patterns over operations that a model file has."""
-
-OF_COMPOSED = (NameFunction(nn.MishOp, Call(nn.MulOp, X, Call(nn.TanhOp, Call(nn.SoftplusOp, X)))), NameSelu())
-"""Patterns over functions, some of which `COMPOSED` must have put together before."""
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # Patterns that replace an interpolation that a quantized model spells out as sums on floats by one `nn.resize`.
@@ -253,53 +178,12 @@ def _along(weights: Array | None, axis: int, shape: Sequence[int]) -> Array | No
 # ---------------------------------------------------------------------------------------------------------------
 # ONNX lacks some operations of nn, so its exporter writes
 #
-#     x · sigmoid(alpha · x)           nn.swish
-#     1 / sqrt(x)                      nn.rsqrt
 #     (a − b) · (a − b)                nn.squared_difference
 #     where(x < 0, x · slope, x)       nn.prelu, whose slopes are wider than x
 #
 # Each form is exactly what the operation means on floats. Between casts the operation has an integer form, a table; the
 # operators within the form have no integer form, as their tensors have no ranges of their own. So a network that is
 # exported and read again gives the same bits.
-
-
-class NameSwish(RewritePattern):
-    """x · sigmoid(alpha · x) → nn.swish(x)"""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: nn.MulOp, rewriter: PatternRewriter) -> None:
-        for x, gate in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            sigmoid = gate.owner
-            if not _is_plain(op) or not isinstance(sigmoid, nn.SigmoidOp) or not used_once(sigmoid):
-                continue
-            alpha, scaled = _multiple(sigmoid.x, x)
-            if alpha is not None:
-                swish = nn.SwishOp.make([x], {"alpha": bound(alpha)})
-                replace(rewriter, op, swish, absorbing=[*scaled, sigmoid])
-                return
-
-
-def _multiple(value: SSAValue, x: SSAValue) -> tuple[float | None, list[Operation]]:
-    """The factor in value = factor · x, and the operations that multiply; None if the value is no such multiple."""
-    if value == x:
-        return 1.0, []
-    product = value.owner
-    if not isinstance(product, nn.MulOp) or not _is_plain(product) or not used_once(product):
-        return None, []
-    split = split_constant(product)
-    if split is None or split[0] != x or split[1].value.array.size != 1 or not keeps_shape(product, x):
-        return None, []
-    return float(split[1].value.array.reshape(())), [product]
-
-
-class NameRsqrt(RewritePattern):
-    """1 / sqrt(x) → nn.rsqrt(x)"""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: nn.ReciprocalOp, rewriter: PatternRewriter) -> None:
-        root = op.x.owner
-        if isinstance(root, nn.SqrtOp) and used_once(root) and is_float(op.y):
-            replace(rewriter, op, nn.RsqrtOp.make([root.x]), absorbing=[root])
 
 
 class NameSquaredDifference(RewritePattern):
@@ -336,5 +220,5 @@ def _is_plain(op: BinaryOp) -> bool:
     return is_float(op.y) and op.bounds() == (None, None)
 
 
-SPELLED = (NameSwish(), NameRsqrt(), NameSquaredDifference(), NamePRelu())
+SPELLED = (NameSquaredDifference(), NamePRelu())
 """All patterns of this module."""

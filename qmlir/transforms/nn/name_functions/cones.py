@@ -1,0 +1,100 @@
+"""Cones: the operations through which one tensor, and no other, determines another tensor."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.queries import constant_of
+from qmlir.ir.interfaces import Array
+from qmlir.transforms.nn.name_functions.probes import MOVED
+
+LONGEST = 64
+"""The most operations of a cone."""
+
+Places = Mapping[Operation, float]
+"""The place of each operation that probes can pass, in its block."""
+
+
+@dataclass(frozen=True)
+class Cone:
+    """The operations between two tensors; only they read their results, except for that of the last.
+
+    base        the first tensor
+    operations  the operations, each before its readers
+    """
+
+    base: SSAValue
+    operations: Sequence[Operation]
+
+    @property
+    def end(self) -> SSAValue:
+        """The last tensor."""
+        return self.operations[-1].results[0]
+
+    @property
+    def computing(self) -> list[Operation]:
+        """The operations that do not only move or convert elements."""
+        return [op for op in self.operations if not isinstance(op, MOVED)]
+
+    def constants(self) -> list[ConstantOp]:
+        """The constants that the operations read."""
+        found = (constant_of(v) for op in self.operations for v in op.operands)
+        return [*dict.fromkeys(c for c in found if c is not None)]
+
+    def numbers(self) -> list[float]:
+        """The different numbers among the constants of one element."""
+        arrays: list[Array] = [c.value.array for c in self.constants()]
+        numbers = {float(a.reshape(-1)[0]) for a in arrays if a.size == 1 and a.dtype.kind == "f"}
+        return sorted(n for n in numbers if np.isfinite(n))
+
+
+@dataclass(frozen=True)
+class Named:
+    """Operations that may take the place of a cone.
+
+    cost   how many of them compute
+    plain  whether the named operation is the last of them that computes
+    write  makes them; none exists before, since even an operation in no block counts as a reader of its operands
+    """
+
+    cost: int
+    plain: bool
+    write: Callable[[], list[Operation]]
+
+
+def cones(end: Operation, places: Places) -> Iterator[Cone]:
+    """The cones that end with an operation, the smallest first.
+
+    Operations are taken in reverse order. Whenever only one tensor is left that those taken read, all ways from the
+    network's inputs to the last operation lead through it. Of two tensors that probes cannot pass, both are needed.
+    """
+    waiting: dict[SSAValue, float] = {end.results[0]: places[end]}
+    others: set[SSAValue] = set()
+    taken: list[Operation] = []
+    while waiting and len(taken) < LONGEST and len(others) < 2:
+        last = max(waiting, key=waiting.__getitem__)
+        op = last.owner
+        assert isinstance(op, Operation)
+        del waiting[last]
+        taken.append(op)
+        for value in op.operands:
+            if isinstance(owner := value.owner, Operation) and owner in places:
+                waiting[value] = places[owner]
+            elif constant_of(value) is None:
+                others.add(value)
+        if len(waiting) + len(others) == 1:
+            (base,) = (*waiting, *others)
+            cone = Cone(base, taken[::-1])
+            if is_float(base) and is_closed(cone):
+                yield cone
+
+
+def is_closed(cone: Cone) -> bool:
+    """Whether nothing else reads what a cone's operations compute before its end."""
+    own = set(cone.operations)
+    inner = (r for op in cone.operations[:-1] for r in op.results)
+    return all(use.operation in own for r in inner for use in r.uses)

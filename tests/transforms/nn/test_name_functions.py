@@ -1,0 +1,61 @@
+"""Functions, normalizations and softmaxes are named however a model spells them: random spellings, and real exports."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.backends.reference import evaluate
+from qmlir.ir.signature import main_function
+from qmlir.transforms.nn.simplify import simplify
+from tests.conftest import THOROUGH
+from tests.transforms.nn.spellings import KINDS, Spelling, spelling
+
+MOVEMENT = {"nn.constant", "nn.reshape", "nn.transpose", "nn.clamp"}
+
+BESIDE = {
+    "attention": "mul add where div",
+    "log_sum_exp": "reduce_max reduce_min maximum is_inf where neg sub add mul pow",
+}
+"""What stays beside a name: the factor of the scores and their mask; a greatest element that the model has itself."""
+
+SHARE = 20 if THOROUGH else 3
+"""How many spellings there are of each kind."""
+
+
+def named(model: onnx.ModelProto, path: Path) -> ModuleOp:
+    """A model as it is after `simplify`."""
+    onnx.save(model, path)
+    module = qmlir.load(path)
+    simplify(module)
+    return module
+
+
+def counted(module: ModuleOp) -> Counter[str]:
+    """How often each operation of a network occurs."""
+    return Counter(op.name for op in main_function(module).body.block.ops if op.name != "func.return")
+
+
+def misses(given: Spelling, path: Path) -> str:
+    """What is wrong with the network that a spelling becomes; empty if it has its names and no other operation."""
+    module = named(given.model, path)
+    (expected,) = ort.InferenceSession(path).run(None, dict(given.inputs))
+    np.testing.assert_allclose(np.asarray(expected), given.wanted, rtol=1e-3, atol=2e-5)
+    kinds = counted(module)
+    left = set(kinds) - MOVEMENT - set(given.names) - {f"nn.{k}" for k in BESIDE.get(given.kind, "").split()}
+    if left or not set(given.names) <= set(kinds):
+        return f"{given.kind}: {dict(kinds)} of {[node.op_type for node in given.model.graph.node]}"
+    (y,) = evaluate(main_function(module), [given.inputs[i.name] for i in given.model.graph.input])
+    np.testing.assert_allclose(y, given.wanted, rtol=1e-3, atol=2e-5)
+    return ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_spellings_are_named(kind: str, tmp_path: Path) -> None:
+    seeds = [i * len(KINDS) + KINDS.index(kind) for i in range(SHARE)]
+    assert not [found for seed in seeds if (found := misses(spelling(seed), tmp_path / "net.onnx"))]
