@@ -117,7 +117,7 @@
 // RUN: not qmlir-opt --quantize="schema=symetric" %s 2>&1 | filecheck %s --check-prefix=NOSCHEMA
 // NOSCHEMA: error: {{.*}}must be one of asymmetric, symmetric, symmetric_with_uint8, symmetric_with_power2_scale, got symetric
 // RUN: not qmlir-opt --quantize="precision=int4" %s 2>&1 | filecheck %s --check-prefix=NOPRECISION
-// NOPRECISION: error: {{.*}}must be one of int8, uint8, int16, float16, bfloat16, got int4
+// NOPRECISION: error: {{.*}}must be one of int8, uint8, int16, float16, bfloat16, auto, got int4
 // RUN: not qmlir-opt --quantize="bias=float" %s 2>&1 | filecheck %s --check-prefix=NOBIAS
 // NOBIAS: error: {{.*}}must be one of auto, int8, int16, int32, int64, got float
 // RUN: not qmlir-opt --quantize="precision=uint8 schema=symmetric" %s 2>&1 | filecheck %s --check-prefix=UNSIGNED
