@@ -5,7 +5,8 @@
 until each output has `TARGET` dB (or `AGREEMENT` of the samples have float's class, of at least `COUNTED` samples), or
 nothing that is allowed helps. In each round as many operations are raised as must be, if effects add up. What is raised
 is the part of an operation that errs: its result or the tensors that it reads go from 8 to 16 bits, then its weights;
-what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never become float.
+what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never become float. Where no few
+operations are to blame, all data get 16 bits (`WIDE`).
 
 All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
 them, and an operation to which they give a precision is left alone.
@@ -97,8 +98,11 @@ class Widened:
             return
         gained = f"{_least(self.before)} in int8, {_least(self.quality)} now, on {self.quality.origin}"
         yield f"auto: {gained}; {self.costs}"
+        if ALL_WIDE in self.reasons.values():
+            yield f"  all data: {ALL_WIDE.removeprefix('auto: ')}"
         for tensor, reason in self.reasons.items():
-            yield f"  {tensor}: {reason.removeprefix('auto: ')}"
+            if reason != ALL_WIDE:
+                yield f"  {tensor}: {reason.removeprefix('auto: ')}"
         if not reached(self.quality):
             yield f"auto: nothing that is allowed helps further towards {TARGET:g} dB"
 
@@ -194,6 +198,22 @@ class _Search:
                 self.best = found
         if reached(self.best[1]):
             self._take_back()
+        else:
+            self._try_all_wide()
+
+    def _try_all_wide(self) -> None:
+        """Takes 16 bits for all data, with weights of 8 bits or of 16, if the outputs are better for it."""
+        fixed = {*self.options, *self.policy.default}
+        for extra in WIDE:
+            if reached(self.best[1]) or not fixed.isdisjoint(extra):
+                break
+            self.levels, self.extra = {}, dict(extra)
+            try:
+                found = self._attempt(())
+            except QmlirError:
+                continue
+            if _rank(found[1]) > _rank(self.best[1]):
+                self.best = *found[:3], dict.fromkeys(self.kinds, ALL_WIDE)
 
     def _take_back(self) -> None:
         """Takes back changes that the outputs do not need, those of the least effect first."""
@@ -346,6 +366,11 @@ class _Search:
         _tell(quantized, reasons)
         return Widened(quantized, quality, self.first[1], policy, reasons, _costs(self.first[0], quantized))
 
+
+WIDE: tuple[Mapping[str, str], ...] = ({"precision": "int16", "weight_precision": "int8"}, {"precision": "int16"})
+"""Options that are tried for the whole network where single operations do not suffice, the cheaper first."""
+
+ALL_WIDE = "auto: int16 like the whole network, since no few operations are to blame"
 
 MOST_TAKEN_BACK = 4
 """The most quantizations that try to do with fewer changes."""

@@ -157,3 +157,16 @@ def test_auto_is_of_a_whole_network_and_measured(
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
     return write_small(tmp_path)
+
+
+def test_all_data_get_16_bits_where_no_few_operations_are_to_blame(
+    cancelling: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qmlir.analysis.auto_precision.ROUNDS", 0)
+    q = qmlir.quantize(cancelling, data=SAMPLES, precision="auto")
+    found = qmlir.quality(q).sqnr
+    assert found is not None
+    assert found >= TARGET
+    assert all("int16 like the whole network" in e.reason for e in qmlir.decisions(q) if e.outcome == "quantized")
+    kept = qmlir.quantize(cancelling, data=SAMPLES, precision="auto", weight_precision="int4")
+    assert not any("int16 like the whole network" in e.reason for e in qmlir.decisions(kept))  # the weights are given
