@@ -9,6 +9,7 @@
     export     the file runs, and gives what docs/onnx.md and docs/tflite.md say of its format, with onnxruntime's
                optimizations off and as they are by default
     again      the file, read by qmlir, gives the bits of the network that it was written of
+    reported   a result below half of what its bits allow is warned of, if there were data to measure it on
     collapse   the quantized network is as good as its bits allow (expectation.py)
     device     the device gives the reference's bits (devices.py)
 
@@ -35,7 +36,7 @@ from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.errors import QmlirError, QmlirWarning, QualityWarning
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.facts import QUANTIZATION
@@ -114,6 +115,9 @@ class Outcome:
     operators: Counter[str] = field(default_factory=Counter[str])
 
 
+NEAR = 1.0
+"""Decibels within which the limit of a warning is not told from what is measured: onnxruntime's floats are others."""
+
 REFUSING = {"import", "profile", "quantize", "export", "device", "network"}
 """Steps that may be refused with a reason: what was read, once it is, is evaluated, saved and simplified."""
 
@@ -181,7 +185,7 @@ class Checks:
                 part()
             except Skipped:
                 return self.outcome
-        for check in (self._saved, self._machine, self.collapse, self._export, self._device):
+        for check in (self._reported, self._saved, self._machine, self.collapse, self._export, self._device):
             try:
                 check()
             except Skipped:
@@ -231,10 +235,31 @@ class Checks:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             self.quantized = qmlir.quantize(module, profile, data=data, **arguments)
-        self.warned = [str(w.message) for w in caught if issubclass(w.category, QmlirWarning)]
+        said = [w for w in caught if issubclass(w.category, QmlirWarning)]
+        self.warned = [str(w.message) for w in said if not issubclass(w.category, QualityWarning)]
+        self.blamed = len(self.warned) < len(said)
         for other in [w for w in caught if not issubclass(w.category, QmlirWarning)][:1]:
             text = str(other.message)
             self.find("warning", f"{other.category.__name__}: {text[:60]}", f"{other.filename}: {text}")
+
+    def _reported(self) -> None:
+        """Expects a warning of an output that has less than half of the decibels that its bits allow, on the data."""
+        if not self.options.data or self.options.device:
+            return
+        bits = min(self.options.activation_bits, self.options.weight_bits)
+        for index, name in enumerate(self.outputs):
+            exact, found = (
+                np.stack([np.asarray(array, np.float64) for array in arrays])
+                for arrays in ([e[name] for e in self.exact], [r[index] for r in self.results])
+            )
+            if self.exact[0][name].dtype.kind != "f" or not exact.any() or not np.isfinite(exact).all():
+                continue
+            step = (exact.max(initial=0) - exact.min(initial=0)) / (2**bits - 1)
+            allowed = 10 * np.log10((exact**2).mean() / (step**2 / 12))
+            reached = 10 * np.log10((exact**2).sum() / max(((exact - found) ** 2).sum(), 1e-300))
+            if reached < allowed / 2 - NEAR and not self.blamed:
+                self.find("reported", "silent", f"{name}: {reached:.1f} dB of {allowed:.1f}, and no warning")
+        self.outcome.done["reported"] += 1
 
     def same(self, check: str, ours: Any, reference: Any) -> None:
         """Holds a network to the reference, bit for bit."""

@@ -156,7 +156,7 @@ def draw_options(rng: np.random.Generator, names: Sequence[str], shares: Shares)
         format=choice(EXPORT_FORMATS),
         machine=machine,
         weight_range="full" if chance(0.1) else "auto",
-        residuals=choice(["int16", "auto"]) if chance(0.15) else "same",
+        residuals=choice(["outliers", "int16", "auto"]) if chance(0.3) else "same",
     )
     if BITS.get(options.weight_precision) in Codebook.BITS and not options.glow_exact and chance(0.5):
         options = replace(options, weight_levels="codebook")
