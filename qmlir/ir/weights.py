@@ -25,7 +25,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, TensorType
-from xdsl.ir import Attribute, Data, Operation
+from xdsl.ir import Attribute, Data, Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -293,6 +293,9 @@ def _from_hexadecimal(parser: AttrParser, digits: str, dtype: np.dtype[Any], at:
 # Printing
 
 
+_NUMBERED = re.compile(r"_\d+$")
+
+
 @dataclass(eq=False, repr=False)
 class WeightsPrinter(Printer):
     """A printer that writes large weights as `mode` says and collects arrays for the side file or the resources."""
@@ -312,6 +315,15 @@ class WeightsPrinter(Printer):
         outer, self._current = self._current, op
         super().print_op(op)
         self._current = outer
+
+    def print_ssa_value(self, value: SSAValue) -> str:
+        """Prints a value's name without the numbers at its end, as xDSL numbers equal names itself.
+
+        It drops one number of a name, so that tmp_3_2 would be printed as tmp_3, and so would be the third tmp.
+        """
+        while value.name_hint is not None and _NUMBERED.search(value.name_hint):
+            value.name_hint = value.name_hint  # the setter drops the last number
+        return super().print_ssa_value(value)
 
     def print_attribute(self, attribute: Attribute) -> None:
         if isinstance(attribute, WeightsAttr) and self.mode is WeightsMode.RESOURCE and attribute.is_large:

@@ -5,12 +5,15 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import pytest
+from onnx import TensorProto, helper
 from safetensors.numpy import load_file, save
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -431,3 +434,15 @@ def test_names_of_side_files(name: str, tensor: str, tmp_path: Path) -> None:
     text, side = save_module(module, tmp_path / f"{name}.mlir")
     assert side.name == f"{name}.safetensors"
     np.testing.assert_array_equal(arrays_of(load(text))[0], array)
+
+
+def test_names_that_end_in_numbers_stay_apart(tmp_path: Path) -> None:
+    """The third %tmp was printed as %tmp_2, as a tensor called tmp_2_7 was."""
+    names = ["tmp_2_7", "tmp", "tmp_1", "tmp_5", "tmp_1_1_1"]
+    nodes = [helper.make_node("Abs", [x], [y]) for x, y in pairwise(["x", *names])]
+    value = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [4]) for n in ("x", names[-1])]
+    graph = helper.make_graph([*nodes], "names", value[:1], value[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "n.onnx")
+    save_module(load(tmp_path / "n.onnx"), tmp_path / "n.mlir")
+    again = load(tmp_path / "n.mlir")
+    assert sum(op.name == "nn.abs" for op in again.walk()) == len(names)
