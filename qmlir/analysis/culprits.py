@@ -1,4 +1,4 @@
-"""Finds the operations of a quantized network that cost its outputs most: by effect, not by their own error.
+"""Finds the operations of a quantized network that cost its outputs most: by effect, not by what they err themselves.
 
 The error of an operation is its result on the float network's tensors, quantized as the operation reads and writes
 them, less the float result. The float network then runs with these errors added to the tensors of some operations,

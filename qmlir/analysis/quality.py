@@ -303,7 +303,7 @@ class Sums:
         if not self.is_float:
             self.equal += float((truth == found).mean()) if truth.size else 1.0
             return
-        if self.has_classes:
+        if self.has_classes and truth.size:
             self.equal += float(truth.argmax() == found.argmax())
         numbers = np.isfinite(truth)
         f, q = truth[numbers].astype(np.float64), found[numbers].astype(np.float64)

@@ -20,7 +20,7 @@ EXAMPLES: dict[str, str] = {
     "explore": "  qmlir explore nmp digits.onnx --sweep array.lanes.n=8,16 \\\n"
     "    --data digits.npz:calibration_images --samples 8 \\\n    --csv rows.csv --plot front.svg",
     "compare": "  qmlir compare int8.mlir --data digits.npz:test_images --samples 8",
-    "crosscheck": "  qmlir crosscheck digits.onnx int8.mlir --data digits.npz:test_images --samples 8",
+    "crosscheck": "  qmlir crosscheck digits.onnx int8.mlir --data digits.npz:test_images",
     "certify": "  qmlir certify int8.mlir -o certificate.json\n  qmlir certify --check certificate.json",
     "graph": "  qmlir graph int8.mlir -o int8.dot",
     "device list": "  qmlir device list",

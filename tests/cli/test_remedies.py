@@ -140,7 +140,7 @@ def test_no_setting_is_advised_where_none_helps(case: str, folder: Path) -> None
 
 
 def test_another_precision_is_advised_where_it_helps(folder: Path) -> None:
-    model = network(("Sigmoid", "x", "a", {}), ("Max", "x a", "y", {}))
+    model = network(("Sigmoid", "x", "a", {}), ("Mod", "x a", "y", {"fmod": 1}))
     (entry,) = (e for e in entries(model, folder, precision="int16") if e.outcome == "float")
     assert (entry.code, entry.remedy) == ("precision", "choose another precision for it in the policy")
     rules = [{"name": n, "precision": "int8"} for n in ("x", "a", entry.node)]
@@ -245,7 +245,7 @@ def test_movement_is_quantized_with_either_neighbour(quantized: str, folder: Pat
     rules = [{"name": name, "keep_float": True} for name in ("a", "y")]
     codes = {e.node: e.code for e in entries(model, folder, policy={"rules": rules})}
     assert codes["z"] == "neighbours"
-    rules = [rule for rule in rules if rule["name"] != quantized]
+    rules = [r if r["name"] != quantized else {"name": quantized, "precision": "int8"} for r in rules]
     outcomes = {e.node: e.outcome for e in entries(model, folder, policy={"rules": rules})}
     assert outcomes["z"] == outcomes[quantized] == "quantized"
 

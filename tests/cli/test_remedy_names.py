@@ -162,4 +162,4 @@ def test_a_name_that_does_not_exist_is_found(text: str) -> None:
 
 def test_remedies_of_the_ledger_are_for_its_codes() -> None:
     assert set(REMEDIES) <= set(KINDS)
-    assert set(KINDS) - set(REMEDIES) == {"integer", "moved", "compared", "device"}
+    assert set(KINDS) - set(REMEDIES) == {"integer", "moved", "delivered", "compared", "device"}

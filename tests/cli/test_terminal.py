@@ -209,7 +209,7 @@ def test_help_names_all_values_of_an_option(monkeypatch: pytest.MonkeyPatch) -> 
     assert (
         "--schema SCHEMA one of asymmetric, symmetric, symmetric_with_uint8, symmetric_with_power2_scale: how" in text
     )
-    assert "--precision {int8,uint8,int16,float16,bfloat16} storage" in text
+    assert "--precision {int8,uint8,int16,float16,bfloat16,auto} storage" in text
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -148,6 +148,16 @@ class _Finding:
                 self._keep(op, reader, left)
             elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
+        for op in self.operations:
+            if op in self.reasons and isinstance(op, MovementOp) and all(map(self._is_rounded, data_operands(op))):
+                del self.reasons[op]
+
+    def _is_rounded(self, value: SSAValue) -> bool:
+        """Whether an integer operation makes a value, so that to move it costs no digits."""
+        op = value.owner
+        if not isinstance(op, Operation) or op in self.reasons or op in self.sums:
+            return False
+        return bool(data_operands(op)) and self.configs.why_float(op) is None
 
     def _keep(self, op: Operation, needing: Operation, reason: Reason) -> None:
         self._needing[op] = needing
