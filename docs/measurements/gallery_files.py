@@ -206,7 +206,7 @@ def _pictures(width: int, height: int, low: float, high: float, *, first: bool =
                 left, top = int(wide * chance.uniform(0.2, 0.45)), int(high_ * chance.uniform(0.02, 0.2))
             else:
                 side = int(min(wide, high_) * chance.uniform(0.5, 1))
-                left, top = chance.integers(wide - side + 1), chance.integers(high_ - side + 1)
+                left, top = (int(chance.integers(size - side + 1)) for size in (wide, high_))
             x = np.asarray(picture.crop((left, top, left + side, top + side)).resize((width, height)), np.float32)
             x = np.clip(x * chance.uniform(0.6, 1.2), 0, 255) / 255 * (high - low) + low
             x = x.transpose(2, 0, 1) if first else x
@@ -231,7 +231,8 @@ def _mels(find: Find, count: int) -> Sequence[Samples]:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(find("models/more/oww_melspectrogram.onnx")))
-    made = [session.run(None, {"input": (x * 32767)[None]})[0].reshape(-1, 32) for x in speech(find, count, 1)]
+    heard = [session.run(None, {"input": (x * 32767)[None]})[0] for x in speech(find, count, 1)]
+    made = [np.asarray(x).reshape(-1, 32) for x in heard]
     return _alone([{"": (m[:76] / 10 + 2).astype(np.float32).reshape(1, 76, 32, 1)} for m in made])
 
 
