@@ -36,6 +36,8 @@ NARROWER = {("dialects/windows.py", "W3"): ("nn/contraction", "qint/contraction"
 """Labels that only some of those inherit: convolutions have groups, pools have not."""
 
 INHERITED = {
+    ("dialects/qint/attention.py", "R1"),
+    ("dialects/qint/attention.py", "S2"),
     ("dialects/qint/elementwise.py", "R1"),
     ("dialects/qint/elementwise.py", "Q2"),
     ("dialects/qint/normalization.py", "R1"),

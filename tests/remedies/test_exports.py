@@ -272,11 +272,11 @@ TO_TFLITE = {
 }
 
 
-INT16, INT8 = (f"quantize net.onnx --profile net.yaml --precision {p} -o o.mlir" for p in ("int16", "int8"))
+WORDS, BYTES = (f"quantize net.onnx --profile net.yaml --weight-precision {p} -o o.mlir" for p in ("int16", "int8"))
 TO_ONNX = {
     "quantize to 8 bits": Case(
-        both(command(INT16), command("export o.mlir --format onnx-integer -o o.onnx")),
-        both(command(INT8), command("export o.mlir --format onnx-integer -o o.onnx")),
+        both(command(WORDS), command("export o.mlir --format onnx-integer -o o.onnx")),
+        both(command(BYTES), command("export o.mlir --format onnx-integer -o o.onnx")),
     ),
     "quantize it with bias=int32": Case(
         export(LONG, "onnx-qdq"),

@@ -18,7 +18,7 @@ def test_each_origin() -> None:
     assert found.settings["weight_precision"] == Setting("int7", "runtime")
     assert found.settings["schema"] == Setting("symmetric", "policy")
     assert found.settings["rounding"] == Setting("nearest", "argument")
-    assert found.config() == QuantConfig("symmetric", "uint8", "int7", rounding="nearest")
+    assert found.config() == QuantConfig("symmetric", "uint8", "int7", rounding="nearest", attention="stored")
 
 
 def test_what_a_policy_leaves_open_is_the_devices() -> None:
@@ -37,7 +37,7 @@ def test_what_a_module_states_is_the_base() -> None:
 
 def test_a_policy_wins_over_what_a_runtime_prefers() -> None:
     found = resolve(Policy({"precision": "int16"}), {}, runtime="onnxruntime")
-    assert found.config() == QuantConfig(precision="int16", weight_precision="int7")
+    assert found.config() == QuantConfig(precision="int16", weight_precision="int7", attention="stored")
 
 
 @pytest.mark.parametrize("value", ["asymmetric", "symmetric_with_uint8"])

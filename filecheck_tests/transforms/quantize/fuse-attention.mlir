@@ -1,6 +1,8 @@
 // RUN: qmlir-opt --fuse-attention %s | filecheck %s
 // RUN: qmlir-opt --apply-policy="settings={attention=stored}" --fuse-attention %s | filecheck %s --check-prefix=STORED
 // RUN: qmlir-opt --quantize %s | filecheck %s --check-prefix=WHOLE
+// RUN: qmlir-opt --quantize="attention=auto" %s | filecheck %s --check-prefix=WHOLE
+// RUN: qmlir-opt --quantize="attention=stored" %s | filecheck %s --check-prefix=STORED
 
 // The scores get 16 bits from the product that they are. The result has no histogram, and keeps 8 bits.
 // CHECK-LABEL: func.func @main

@@ -4,6 +4,7 @@ All rounding is written as separate nodes, so these files serve to check results
 """
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ INT8, INT16, INT32, INT64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
 BYTE = 1 << 8
 """The number of values of a byte."""
 
+MOST_PRODUCTS = ((1 << 31) - 1) // (255 * 128)
+"""The most products of bytes, one of them less a zero point, whose sum 32 bits hold for sure."""
+
 
 def spelled_out(exports: Forms[Values]) -> Forms[Values]:
     """Returns the table of the forms of nn and qint; qint operations without a form raise UnsupportedError."""
@@ -79,8 +83,9 @@ def zero_point(values: Values, x: SSAValue, point: int) -> Tensor | None:
     return number(values.graph, point, np.dtype(np.int8)) if point else None
 
 
-def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Tensor, Tensor | None], Tensor]) -> Tensor:
-    """Returns int32 sums over windows of images, of 8-bit data or of 16-bit data split into two bytes.
+def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Tensor, Tensor | None], Tensor],
+                  dtype: np.dtype[Any] = INT32) -> Tensor:  # fmt: skip
+    """Returns sums over windows of images, of 8-bit data in int32, or of 16-bit data split into two bytes.
 
     x − z = 256 · (h − z_h) + (l − z_l), where h is the upper byte and l the lower byte less 128. Each byte is padded
     with its own zero point.
@@ -89,7 +94,8 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
         values: The values of the function.
         x: The data.
         point: The data's zero point.
-        summed: Adds the nodes that sum an int8 image with a zero point; None is a zero point of 0.
+        summed: Adds the nodes that sum an int8 image in int32, with a zero point; None is a zero point of 0.
+        dtype: The type of the sums of 16-bit data, int32 or int64.
 
     Raises:
         UnsupportedError: The data are wider than 16 bits, or their type cannot hold the zero point.
@@ -105,8 +111,9 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
     lower = graph.node("Mod", wide, number(graph, BYTE, INT32))  # Mod has the divisor's sign: never negative
     upper = graph.node("Div", graph.node("Sub", wide, lower), number(graph, BYTE, INT32))
     parts = [(upper, point // BYTE), (minus(graph, lower, BYTE // 2), point % BYTE - BYTE // 2)]
-    high, low = (summed(graph.cast(part, INT8), number(graph, z, INT8) if z else None) for part, z in parts)
-    return graph.node("Add", graph.node("Mul", high, number(graph, BYTE, INT32)), low)
+    sums = (summed(graph.cast(part, INT8), number(graph, z, INT8) if z else None) for part, z in parts)
+    high, low = (graph.cast(s, dtype) for s in sums)
+    return graph.node("Add", graph.node("Mul", high, number(graph, BYTE, dtype)), low)
 
 
 def require_bytes(value: SSAValue) -> None:
@@ -280,14 +287,17 @@ def _along_channels(op: qint.RequantizeOp, array: Array, order: Permutation) -> 
 
 @computes(qint.Conv2DOp, qint.DepthwiseConv2DOp)
 def convolve(op: qint.Conv2DOp | qint.DepthwiseConv2DOp, values: Values) -> None:
-    """Writes ConvInteger."""
+    """Writes ConvInteger, for 16-bit data twice: on their upper and on their lower bytes."""
     require_bytes(op.w)
     filters, attributes = convolution(op)
+    products = prod(shape_of(op.w)[1:3]) * (1 if isinstance(op, qint.DepthwiseConv2DOp) else shape_of(op.w)[3])
+    if products > MOST_PRODUCTS:
+        raise UnsupportedError(f"must sum {MOST_PRODUCTS} products or fewer", str(products), "export as onnx-qdq")
 
     def summed(x: Tensor, point: Tensor | None) -> Tensor:
         return values.graph.node("ConvInteger", x, values.stored(op.w, filters), point, dtype=INT32, **attributes)
 
-    sums = sums_of_bytes(values, op.x, op.zero_point.value.data, summed)
+    sums = sums_of_bytes(values, op.x, op.zero_point.value.data, summed, stored_dtype(op.acc))
     values.define(op.acc, _biased(op, values, sums, (-1, 1, 1)), IMAGES)
 
 

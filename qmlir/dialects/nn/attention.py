@@ -63,7 +63,8 @@ class AttendOp(NNOp, ComposedOp):
     assembly_format = "$x `,` $v attr-dict `:` type($x) `,` type($v) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        shape = matmul_shape(self, shape_of(self.x), shape_of(self.v))  # C1, C2
+        # C2, and of C1 the ranks and K:
+        shape = matmul_shape(self, shape_of(self.x), shape_of(self.v))
         if not shape_of(self.x)[-1]:  # C1
             raise VerifyException(f"'{self.name}' has nothing to sum along the last axis of {list(shape_of(self.x))}")
         return [shape]

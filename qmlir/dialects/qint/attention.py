@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula
 from qmlir.dialects.qint.requantize import Narrow, NarrowingOp, width_of
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
-from qmlir.ir.samples import Axes, aligned_axis, matmul_axis
+from qmlir.ir.samples import Axes, MixesSamples, aligned_axis
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.elementary.division import divided, reciprocal
 from qmlir.numerics.elementary.lanes import I64, Lanes, N
@@ -134,7 +134,13 @@ class RowQuotientOp(NarrowingOp):
 
     def sample_axis(self, axes: Axes) -> int:
         acc, w = shape_of(self.acc), shape_of(self.w)
-        return matmul_axis(axes, acc, (*w[:-2], w[-1], w[-2])) if axes[1] is None else aligned_axis(axes, [acc, w])
+        of_acc, of_w = axes
+        columns, rows = len(acc) - 1, len(acc) - 2
+        if of_acc == columns and of_w is None:
+            return columns
+        if of_acc in (None, columns) or of_w == len(w) - 1 or (of_acc == rows and of_w is None):
+            raise MixesSamples("needs the weights of each sample beside its sums, and adds up those of a row")
+        return aligned_axis(axes, [acc, w])
 
     def formula(self) -> RowQuotient:
         """The arithmetic."""
@@ -154,7 +160,9 @@ class RowQuotientOp(NarrowingOp):
                 f"'{self.name}' divides i32 or i64 by sums of i16, got {self.acc.type}, {self.w.type}"
             )
         unit, fraction, offset = (v.value.data for v in (self.unit, self.fraction, self.offset))
-        if not (10 <= fraction <= 24 and 1 <= unit <= 1 << 44 and 1 <= offset <= 1 << 19):  # D2, D3
+        in_range = 1 <= offset <= 1 << 19  # D2
+        in_range = in_range and 10 <= fraction <= 24 and 1 <= unit <= 1 << 44  # D3
+        if not in_range:
             raise VerifyException(
                 f"'{self.name}' needs 10 to 24 fraction bits, a unit in [1, 2^44] and an offset in [1, 2^19], "
                 f"got {fraction}, {unit} and {offset}"

@@ -172,21 +172,36 @@ class _Reader:
             case PointwiseOp():
                 return self._pointwise(op)
             case nn.ReshapeOp():
-                x = self.points[op.x]
+                x = self._read(op.x)
                 return Points(self.dimensions.reshaped(x.layout, shape_of(op.y)), x.array)
             case nn.TransposeOp():
-                x = self.points[op.x]
+                x = self._read(op.x)
                 return Points(tuple(x.layout[p] for p in op.permutation.get_values()), x.array)
             case nn.BroadcastOp():
                 return self._broadcast(op)
             case nn.CastOp():
-                x = self.points[op.x]
+                x = self._read(op.x)
                 return Points(x.layout, x.array != 0 if element_of(op.y) == i1 else x.array.astype(np.float64))
             case _:
                 return self._along(op)
 
+    def _read(self, value: SSAValue) -> Points:
+        """The points of a tensor: those of a constant of one value do not differ, and such a one may be broadcast.
+
+        Raises:
+            Unreadable: A constant has several values.
+        """
+        if value in self.points:
+            return self.points[value]
+        shape = shape_of(value)
+        array = _squeezed(value, len(shape))
+        if array.size > 1:
+            raise Unreadable
+        layout = tuple(map(self.dimensions.repeated, shape))
+        return Points(layout, array.reshape((1,) * (1 + len(self.dimensions.axes.sizes))))
+
     def _broadcast(self, op: nn.BroadcastOp) -> Points:
-        x, shape = self.points[op.x], shape_of(op.y)
+        x, shape = self._read(op.x), shape_of(op.y)
         own = ((),) * (len(shape) - len(x.layout)) + x.layout
         return Points(tuple(a or self.dimensions.repeated(n) for a, n in zip(own, shape, strict=True)), x.array)
 
@@ -230,7 +245,7 @@ class _Reader:
 
     def _along(self, op: Operation) -> Points:
         """A reduction, or a softmax, along dimensions."""
-        x, over = self.points[op.operands[0]], [1, 2]
+        x, over = self._read(op.operands[0]), [1, 2]
         if isinstance(op, ReductionOp):
             over = [*op.axes.get_values()]
         elif isinstance(op, ExponentialsOp):
