@@ -62,7 +62,7 @@ def quantize(
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
             step, to round weights and to correct biases layer by layer. None skips all of this. If neither a profile
             nor the module has ranges, they are learned from these samples. Of 16 samples and more from which ranges
-            are learned, one in five is kept aside to measure the network on.
+            are learned, one in eight is kept aside to measure the network on.
         fail_on_float: Whether to raise an error if an operation stays float.
         policy: Rules for single operations, the same as plain data, or the path of a file of rules; its options, such
             as data and target, are the arguments that are left out here.

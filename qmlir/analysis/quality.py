@@ -54,8 +54,8 @@ MACS_A_SECOND, ELEMENTS_A_SECOND, OPERATIONS_A_SECOND = 3e8, 2e7, 1e4
 MOST = 128
 """The most samples that are measured."""
 
-ENOUGH, PART = 16, 5
-"""From so many samples on, one in `PART` is kept aside: quantization does not see it, and measuring does."""
+ENOUGH, PART, KEPT = 16, 8, 16
+"""From so many samples on, one in `PART` is kept aside, `KEPT` at most: quantization does not see them."""
 
 SEED = 20261129
 """The seed that draws the samples that are kept aside."""
@@ -193,7 +193,7 @@ def kept_aside(module: ModuleOp, count: int) -> list[int]:
     """
     if count < ENOUGH or states_of(main_function(module)):
         return []
-    most = min(count // PART, affordable_samples(module))
+    most = min(count // PART, KEPT, affordable_samples(module))
     return sorted(np.random.default_rng(SEED).permutation(count)[:most].tolist())
 
 

@@ -163,7 +163,7 @@ OPTIONS: Mapping[str, Option] = {
         "switch",
         "say how far each output is from the float network's, warn where that is less than half of what its bits "
         "allow, and name the operations that cost the outputs most; on the samples that --samples leaves over, or one "
-        "in five of 16 and more, which quantization then does not see, otherwise on samples that it used (default: "
+        "in eight of 16 and more, which quantization then does not see, otherwise on samples that it used (default: "
         "where there are samples)",
     ),
     "for": Option(

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper, save
 
 import qmlir
 from qmlir.analysis import quality as measuring
-from qmlir.analysis.quality import ENOUGH, OutputQuality, affordable_samples, chosen_samples, kept_aside
+from qmlir.analysis.quality import ENOUGH, KEPT, PART, OutputQuality, affordable_samples, chosen_samples, kept_aside
 from qmlir.compiler import load, main_function, reference
 from qmlir.errors import QmlirError, QualityWarning
 from tests.cli.small import Small, write_small
@@ -102,17 +102,17 @@ def test_samples_are_kept_aside_where_there_are_enough(small: Small) -> None:
     module = load(small.onnx)
     assert kept_aside(module, ENOUGH - 1) == []
     aside = kept_aside(module, 100)
-    assert len(aside) == 20
+    assert len(aside) == min(100 // PART, KEPT)
     assert aside == kept_aside(module, 100)
     data = [RNG.standard_normal((1, 2, 8, 8)).astype(np.float32) for _ in range(ENOUGH)]
     used = [each for number, each in enumerate(data) if number not in kept_aside(module, ENOUGH)]
     q = qmlir.quantize(module, data=data)
-    assert (qmlir.quality(q).samples, qmlir.quality(q).held_out) == (ENOUGH // 5, True)
+    assert (qmlir.quality(q).samples, qmlir.quality(q).held_out) == (ENOUGH // PART, True)
     alone = qmlir.quantize(module, data=used, measure=False)
     assert str(main_function(q)) == str(main_function(alone))
     with pytest.raises(QmlirError, match="must have been measured, got nothing; give the float network and data"):
         qmlir.quality(alone)
-    assert qmlir.quality(alone, module, data=used).samples == ENOUGH - ENOUGH // 5
+    assert qmlir.quality(alone, module, data=used).samples == ENOUGH - ENOUGH // PART
     profile = qmlir.profile(module, data)  # has seen them all
     assert not qmlir.quality(qmlir.quantize(module, profile, data=data)).held_out
 
