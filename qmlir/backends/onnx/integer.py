@@ -45,7 +45,7 @@ BYTE = 1 << 8
 """The number of values of a byte."""
 
 MOST_PRODUCTS = ((1 << 31) - 1) // (255 * 128)
-"""The most products of bytes, one of them less a zero point, whose sum 32 bits hold for sure."""
+"""The most products of bytes, of which one has a zero point, whose sum 32 bits hold whatever the bytes are."""
 
 
 def spelled_out(exports: Forms[Values]) -> Forms[Values]:
@@ -291,7 +291,7 @@ def convolve(op: qint.Conv2DOp | qint.DepthwiseConv2DOp, values: Values) -> None
     require_bytes(op.w)
     filters, attributes = convolution(op)
     products = prod(shape_of(op.w)[1:3]) * (1 if isinstance(op, qint.DepthwiseConv2DOp) else shape_of(op.w)[3])
-    if products > MOST_PRODUCTS:
+    if width_of(op.x) == 16 and products > MOST_PRODUCTS:
         raise UnsupportedError(f"must sum {MOST_PRODUCTS} products or fewer", str(products), "export as onnx-qdq")
 
     def summed(x: Tensor, point: Tensor | None) -> Tensor:

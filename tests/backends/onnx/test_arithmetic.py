@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import i8, i32
+from xdsl.dialects.builtin import i8, i32, i64
 
 import qmlir
 from qmlir.backends.onnx import export_onnx
-from qmlir.backends.onnx.integer import CONTRACTS, computes
+from qmlir.backends.onnx.integer import CONTRACTS, MOST_PRODUCTS, computes
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import qint
@@ -19,6 +19,7 @@ from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, of_sample, run
 from tests.backends.onnx.test_qoperator import W8, convolution
 from tests.backends.quantized_text import I8, U8, network, numbers, unary
+from tests.ops.sample import i
 from tests.ops.samples import SAMPLES, Sample
 
 FORMAT = "onnx-integer"
@@ -115,6 +116,21 @@ def test_two_bytes_are_padded_in_four(storage: str, tmp_path: Path) -> None:
     exported(module, tmp_path / "m.onnx", format=FORMAT)
     x = np.abs(numbers(2, 3))
     np.testing.assert_array_equal(run(tmp_path / "m.onnx", [x])[0], qmlir.reference(module)(x))
+
+
+def test_sums_of_bytes_of_words_fit_32_bits(tmp_path: Path) -> None:
+    """The largest integers of as many products as there may be; one more is refused."""
+    most, more = (
+        Sample(qint.Conv2DOp, "largest", (i(16, 1, 1, 1, count), i(8, 2, 1, 1, count)), {}, i64)
+        for count in (MOST_PRODUCTS, MOST_PRODUCTS + 1)
+    )
+    function, path = main_function(of_sample(most)), tmp_path / "m.onnx"
+    export_onnx(function, path, format=FORMAT)
+    x, w = most.arrays()
+    inputs = [np.full_like(x, 32767), np.full_like(w, -128)]
+    np.testing.assert_array_equal(run(path, inputs)[0], evaluate(function, inputs)[0])
+    with pytest.raises(UnsupportedError, match="must sum 65793 products or fewer, got 65794; export as onnx-qdq"):
+        export_onnx(main_function(of_sample(more)), path, format=FORMAT)
 
 
 def test_other_roundings_are_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from qmlir.dialects.nn.queries import constant_of
 from qmlir.ir.interfaces import Array
 from qmlir.transforms.nn.name_functions.probes import MOVED
 
-LONGEST = 64
+LONGEST = 32
 """The most operations of a cone."""
 
 Places = Mapping[Operation, float]

@@ -17,7 +17,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.elementwise import PointwiseOp
+from qmlir.dialects.nn.elementwise import FunctionOp, PointwiseOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.policies.runtimes import follows_litert, runtime_of
@@ -48,6 +48,15 @@ class NameInfinityTest(RewritePattern):
                 return
 
 
+ENDS = (nn.LogOp, nn.ReciprocalOp, nn.RsqrtOp, nn.SqrtOp, nn.ExpOp, nn.NegOp, nn.ReluOp, nn.ClampOp)
+"""The functions of one element with which a spelling of another function may end."""
+
+
+def may_end(op: Operation) -> bool:
+    """Whether an operation may be the last of several that compute a named function: no spelling ends with a sine."""
+    return not isinstance(op, FunctionOp) or isinstance(op, ENDS)
+
+
 def name_all(module: ModuleOp, naming: Naming) -> bool:
     """Names what the cones of a module compute; returns whether there was anything to name."""
     blocks = {op.parent: None for op in module.walk() if isinstance(op, PointwiseOp)}
@@ -65,7 +74,7 @@ class _Block:
         """Names operations in their order; products and sums behind a name stay those of the model where they can."""
         changed, later = False, list[Operation]()
         for op in list(self.places):
-            if op.parent is None or isinstance(op, MOVED) or not is_float(op.results[0]):
+            if op.parent is None or isinstance(op, MOVED) or not is_float(op.results[0]) or not may_end(op):
                 continue
             found = self._found(op)
             if plain := [(cone, named) for cone, named in found if named.plain]:
