@@ -6,14 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import AddOp, ConstantOp, DivOp, MulOp, SubOp
 from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.queries import constant_of
 from qmlir.ir.interfaces import Array
 from qmlir.transforms.nn.name_functions.probes import MOVED
 
-LONGEST = 32
-"""The most operations of a cone."""
+LONGEST, OF_FUNCTIONS, OF_LINES = 32, 12, 5
+"""The most operations of a cone: of any, of one that ends with a function of one element, and with relu or a clamp."""
 
 Places = Mapping[Operation, float]
 """The place of each operation that probes can pass, in its block."""
@@ -75,22 +77,30 @@ def cones(end: Operation, places: Places) -> Iterator[Cone]:
     waiting: dict[SSAValue, float] = {end.results[0]: places[end]}
     others: set[SSAValue] = set()
     taken: list[Operation] = []
-    while waiting and len(taken) < LONGEST and len(others) < 2:
+    most = OF_LINES if isinstance(end, LinearOp) else OF_FUNCTIONS if isinstance(end, FunctionOp) else LONGEST
+    bends = False
+    while waiting and len(taken) < most and len(others) < 2:
         last = max(waiting, key=waiting.__getitem__)
         op = last.owner
         assert isinstance(op, Operation)
         del waiting[last]
         taken.append(op)
+        bends |= not isinstance(op, (*MOVED, AddOp, SubOp)) and not is_multiple(op)
         for value in op.operands:
             if isinstance(owner := value.owner, Operation) and owner in places:
                 waiting[value] = places[owner]
             elif constant_of(value) is None:
                 others.add(value)
-        if len(waiting) + len(others) == 1:
+        if bends and len(waiting) + len(others) == 1:
             (base,) = (*waiting, *others)
             cone = Cone(base, taken[::-1])
             if is_float(base) and is_closed(cone):
                 yield cone
+
+
+def is_multiple(op: Operation) -> bool:
+    """Whether an operation multiplies or divides by a constant; with sums alone it computes no function with a name."""
+    return isinstance(op, MulOp | DivOp) and any(constant_of(value) is not None for value in op.operands)
 
 
 def is_closed(cone: Cone) -> bool:
