@@ -123,7 +123,7 @@ def reached(quality: Quality) -> bool:
 
 def widened(
     module: ModuleOp, make: Quantizer, samples: Sequence[Any], policy: Policy, options: Mapping[str, Any], *,
-    held_out: bool,
+    held_out: bool, seen: Sequence[Any] = (),
 ) -> Widened:  # fmt: skip
     """Returns the network whose operations have the digits that its outputs need.
 
@@ -134,8 +134,9 @@ def widened(
         policy: The user's policy, without `auto`.
         options: The user's options, without `auto`.
         held_out: Whether quantization does not see the samples.
+        seen: Further samples, which quantization sees: a few that are held out may all be easy.
     """
-    search = _Search(module, make, list(samples), policy, dict(options), held_out)
+    search = _Search(module, make, list(samples), list(seen), policy, dict(options), held_out)
     search.run()
     return search.result()
 
@@ -164,6 +165,7 @@ class _Search:
     module: ModuleOp
     make: Quantizer
     samples: list[Any]
+    seen: list[Any]
     policy: Policy
     options: dict[str, Any]
     held_out: bool
@@ -241,7 +243,9 @@ class _Search:
             if self.levels or self.extra:
                 warnings.simplefilter("ignore", QmlirWarning)  # what is to be said was said of int8
             quantized = self.make(policy, self.options)
-        quality = measured(self.module, quantized, self.samples, held_out=self.held_out)
+        groups = [(samples, held) for samples, held in ((self.samples, self.held_out), (self.seen, False)) if samples]
+        found = [measured(self.module, quantized, samples, held_out=held) for samples, held in groups]
+        quality = min(found, key=_rank)
         reasons = {name: level.reason for name, level in self.levels.items() if level.reason}
         return quantized, quality, policy, reasons
 

@@ -149,7 +149,8 @@ def _automatic(
     def make(policy: Policy, options: Mapping[str, Any]) -> ModuleOp:
         return quantized_by(module, ranges, data=used, policy=policy, **given, **options)
 
-    return widened(module, make, samples, policy, options, held_out=held_out)
+    seen = chosen_samples(module, used, held_out=False) if held_out else []
+    return widened(module, make, samples, policy, options, held_out=held_out, seen=seen)
 
 
 def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibration, Calibration | None]:

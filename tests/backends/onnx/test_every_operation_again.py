@@ -36,6 +36,7 @@ pytestmark = SATURATING
 OTHERWISE = {
     "nn.sample": "its places are scaled to [-1, 1] and back, on floats, which rounds",
     "nn.mod-floored_f32": "ONNX has no such remainder of floats: it is computed from a quotient, which rounds",
+    "nn.attend": "its softmax is an operator by itself there, whose probabilities are rounded",
 }
 """Operations and samples that may come out otherwise, and why."""
 

@@ -28,6 +28,7 @@ OTHERWISE = {
     "nn.layer_norm": "it is computed on floats, in several operators that round each",
     "nn.rms_norm": "it is computed on floats, in several operators that round each",
     "nn.lp_normalization-of_absolute_values": "it is computed on floats, in several operators that round each",
+    "nn.attend": "its softmax is an operator by itself there, whose probabilities are rounded",
 }
 """Operations and samples that may come out otherwise, and why."""
 

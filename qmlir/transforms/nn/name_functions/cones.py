@@ -100,7 +100,9 @@ def cones(end: Operation, places: Places) -> Iterator[Cone]:
 
 def is_multiple(op: Operation) -> bool:
     """Whether an operation multiplies or divides by a constant; with sums alone it computes no function with a name."""
-    return isinstance(op, MulOp | DivOp) and any(constant_of(value) is not None for value in op.operands)
+    if isinstance(op, DivOp):
+        return constant_of(op.rhs) is not None
+    return isinstance(op, MulOp) and any(constant_of(value) is not None for value in op.operands)
 
 
 def is_closed(cone: Cone) -> bool:

@@ -6,7 +6,7 @@ joined behind that: no operation computes on the joined tensor. A concatenation 
 one scale, and the ledger says what that costs.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from xdsl.dialects import func
 from xdsl.ir import Block, Operation, SSAValue
@@ -18,6 +18,7 @@ from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.ir.facts import POLICY
 from qmlir.ir.states import state_values
+from qmlir.ir.traversal import reached
 from qmlir.policies.ledger import decision_of, note_branches
 from qmlir.transforms.quantize.ranges.scale_group import hull_of, real_range, width_of
 from qmlir.transforms.quantize.ranges.scale_groups import MUCH_NARROWER, ScaleGroups
@@ -67,11 +68,22 @@ def note_coarse_branches(op: Operation, groups: ScaleGroups) -> None:
 
 def _own_range(value: SSAValue, groups: ScaleGroups) -> Bounds | None:
     """The range of a tensor by itself, or of the tensors that it is moved from; None if it is unknown."""
+
+    def moved_from(value: SSAValue) -> Sequence[SSAValue]:
+        op = value.owner
+        moves = isinstance(op, Operation) and groups.own_bounds(value) is None and keeps_scale(op)
+        return data_operands(op) if moves and isinstance(op, Operation) else ()
+
+    sources = [v for v in reached([value], moved_from) if not moved_from(v)]
+    known = [each for v in sources if (each := _source_range(v, groups)) is not None]
+    if known and len(known) == len(sources):
+        return hull_of(known)
+    return _source_range(value, groups)
+
+
+def _source_range(value: SSAValue, groups: ScaleGroups) -> Bounds | None:
+    """The range of a tensor by itself, else that of its type; None if neither is known."""
     if (own := groups.own_bounds(value)) is not None or not isinstance(value.owner, Operation):
         return own
-    ranges = [_own_range(v, groups) for v in data_operands(value.owner)] if keeps_scale(value.owner) else []
-    known = [each for each in ranges if each is not None]
-    if known and len(known) == len(ranges):
-        return hull_of(known)
     type = groups.type_of(value)
     return None if type is None else real_range(type)
