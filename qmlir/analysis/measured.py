@@ -101,14 +101,8 @@ def quantize(
         from qmlir.running.held_options import arguments_of, loading_of
 
         network = loaded(module) if isinstance(module, ModuleOp) else load(module, **loading_of(rules.options))
-        own: dict[str, Any] = {
-            "fail_on_float": fail_on_float,
-            "target": target,
-            "runtime": runtime,
-            "io": io,
-            "measure": measure,
-        }
-        own["tests"] = tests
+        own: dict[str, Any] = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime, "io": io}
+        own |= {"measure": measure, "tests": tests}
         own |= {"data": data, "preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget, **options}
         return quantize(policy=Policy(rules.default, rules.rules), **arguments_of(network, profile, rules.options, own))
     network = loaded(module)

@@ -1,7 +1,7 @@
 """`--measure`: `qmlir quantize` ends with how far its outputs are from float's, and with the operations to blame."""
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from qmlir.cli.documents import prints_document
 from qmlir.cli.terminal import progress, say, table_of, terminal
@@ -46,7 +46,7 @@ def without_aside(
     arguments: argparse.Namespace, module: "ModuleOp", samples: "Samples | None", tests: "Samples | None"
 ) -> "Samples | None":
     """Returns the samples to quantize on, without those that are kept aside to measure the network on."""
-    from qmlir.analysis.quality import kept_aside
+    from qmlir.analysis.measured import parted
     from qmlir.transforms.quantize.quantize import learns_ranges
 
     used = None if samples is None else samples.first(arguments.samples)
@@ -54,8 +54,7 @@ def without_aside(
         return used
     if arguments.measure is False or arguments.profile is not None or not learns_ranges(module):
         return used
-    aside = {*kept_aside(module, len(used))}
-    return used.of([number for place, number in enumerate(used.chosen) if place not in aside]) if aside else used
+    return cast("Samples", parted(module, used, learns=True)[0])
 
 
 def measure(

@@ -170,9 +170,10 @@ def _epsilon_of_variance(ratio: Array, square: Array) -> tuple[float, Array, flo
 
 
 def _epsilon_of_deviation(ratio: Array, square: Array) -> tuple[float, Array, float]:
-    """The same where a number is added to the deviation: as an epsilon, the gain, and that number.
+    """The epsilon, the gain and the number that is added, of a normalization that adds a number to the deviation.
 
-    Its square as the epsilon has the same effect where deviations are 0, and none where they are large.
+    The epsilon is the square of that number: it has the same effect where deviations are 0, and none where they are
+    large.
     """
     deviation = np.sqrt(square)
     with np.errstate(all="ignore"):
