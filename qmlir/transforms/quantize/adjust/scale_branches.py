@@ -66,7 +66,7 @@ def _read_by(concat: ConcatOp) -> tuple[list[SSAValue], list[WeightedOp]]:
 
     No contractions if something else reads them, or if the policy says more of a tensor.
     """
-    behind, readers = [concat.y], list[WeightedOp]()
+    behind, readers = list[SSAValue]([concat.y]), list[WeightedOp]()
     last = concat.axis == IntegerAttr(len(shape_of(concat.y)) - 1, 64)
     if not last or not is_float(concat.y) or POLICY.on(concat) or any(map(is_spoken_for, concat.operands)):
         return behind, []
