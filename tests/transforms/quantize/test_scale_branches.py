@@ -57,3 +57,7 @@ def test_sixteen_bits() -> None:
 def test_rules_hold() -> None:
     policy = {"rules": [{"name": "joined", "range": [0.0, 80.0]}]}
     assert _decibels(policy=policy)[1] == 0
+
+
+def test_a_device_that_does_not_multiply_is_asked_for_no_product() -> None:
+    assert _decibels(target="gemmini")[1] == 0

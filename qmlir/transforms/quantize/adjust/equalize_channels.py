@@ -84,7 +84,7 @@ class EqualizeChannelsPass(SampledPass):
             op_configs = OpConfigs(function.body.block, config.op_config(), target_of(ctx))
             equalize_channels(function, samples, op_configs)
             equalize_gains(function, samples, op_configs, target_of(ctx))
-            scale_branches(function.body.block, samples, partial(_gains, op_configs=op_configs))
+            scale_branches(function.body.block, samples, partial(_gains, op_configs=op_configs), target_of(ctx))
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], op_configs: OpConfigs) -> int:

@@ -20,6 +20,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConcatOp, ConstantOp, MulOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.target import Target
 from qmlir.ir.facts import POLICY
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.quantize.adjust.channel_pairs import (
@@ -39,7 +40,7 @@ SMALL = 2.0**-3
 
 
 def scale_branches(
-    block: Block, inputs: Sequence[Sequence[Array]], gains: Callable[[SSAValue, WeightedOp], bool]
+    block: Block, inputs: Sequence[Sequence[Array]], gains: Callable[[SSAValue, WeightedOp], bool], target: Target
 ) -> None:
     """Multiplies small branches of concatenations of a float network, whose weights and observers change.
 
@@ -47,11 +48,13 @@ def scale_branches(
         block: The network.
         inputs: Samples, each an array for each input.
         gains: Whether precision of a tensor is worth more than that of the weights of a contraction that reads it.
+        target: The target; where it does not multiply, branches stay that no contraction makes.
     """
+    multiplies = all(target.refusal("nn.mul", storage) is None for storage in ("i8", "i16"))
     changed: list[SSAValue] = []
     for concat in [op for op in block.ops if isinstance(op, ConcatOp)]:
         behind, readers = _read_by(concat)
-        factors = _factors(concat) if readers and all(gains(reader.x, reader) for reader in readers) else []
+        factors = _factors(concat, multiplies) if readers and all(gains(reader.x, reader) for reader in readers) else []
         if any(factor > 1 for factor in factors):
             changed += [_multiply(concat, index, factor) for index, factor in enumerate(factors) if factor > 1]
             changed += behind
@@ -81,11 +84,12 @@ def _read_by(concat: ConcatOp) -> tuple[list[SSAValue], list[WeightedOp]]:
     return behind, [] if any(map(is_spoken_for, behind)) else readers
 
 
-def _factors(concat: ConcatOp) -> list[float]:
+def _factors(concat: ConcatOp, multiplies: bool) -> list[float]:
     """A power of two for each branch: 1 for those that are constant, unknown, or not much smaller than the largest."""
     highest = [max(map(abs, o.bounds)) if (o := _observer(x)) is not None and o.bounds else 0.0 for x in concat.inputs]
     top = max(highest)
-    small = [0 < h < SMALL * top for h in highest]
+    able = [multiplies or _maker(x) is not None for x in concat.inputs]
+    small = [0 < h < SMALL * top and can for h, can in zip(highest, able, strict=True)]
     return [2.0 ** np.floor(np.log2(top / h)) if s else 1.0 for h, s in zip(highest, small, strict=True)]
 
 
@@ -93,11 +97,18 @@ def _observer(x: SSAValue) -> ObserveOp | None:
     return next((use.operation for use in x.uses if isinstance(use.operation, ObserveOp)), None)
 
 
+def _maker(x: SSAValue) -> WeightedOp | None:
+    """The contraction that makes a branch which nothing else reads, if its bounds stay where it is multiplied."""
+    maker = x.owner
+    if not isinstance(maker, WeightedOp) or len(readers_of(x)) > 1 or not is_scalable(maker):
+        return None
+    return maker if maker.bounds() in ((None, None), (0.0, None)) else None
+
+
 def _multiply(concat: ConcatOp, index: int, factor: float) -> SSAValue:
-    """Multiplies a branch, in the contraction that makes it if nothing else reads it; returns the multiplied tensor."""
+    """Multiplies a branch, in the contraction that makes it if there is one; returns the multiplied tensor."""
     x = concat.inputs[index]
-    maker = x.owner if len(readers_of(x)) == 1 else None
-    if isinstance(maker, WeightedOp) and is_scalable(maker) and maker.bounds() in _HOMOGENEOUS:
+    if (maker := _maker(x)) is not None:
         factors = np.full(maker.output_channels(), factor)
         note_factors(maker, factors)
         scale_result(maker, factors)
@@ -110,7 +121,3 @@ def _multiply(concat: ConcatOp, index: int, factor: float) -> SSAValue:
     Rewriter.insert_op([constant, product, observer], InsertPoint.before(concat))
     concat.operands[index] = product.y
     return product.y
-
-
-_HOMOGENEOUS = ((None, None), (0.0, None))
-"""Bounds that stay where a result is multiplied."""
