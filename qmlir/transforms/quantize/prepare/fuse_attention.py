@@ -15,7 +15,7 @@ Two tensors around the products get 16 bits where the rest of the network has 8,
   them then multiplies its weights by data of 16 bits, and keeps its own result in 16 bits if the network returns it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -27,7 +27,19 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import AddOp, AttendOp, ConstantOp, DivOp, MatMulOp, MulOp, SoftmaxOp, WhereOp
+from qmlir.dialects.nn import (
+    AddOp,
+    AttendOp,
+    ConstantOp,
+    DivOp,
+    IsInfOp,
+    IsNaNOp,
+    MatMulOp,
+    MulOp,
+    ReduceMaxOp,
+    SoftmaxOp,
+    WhereOp,
+)
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.movement import BroadcastOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
@@ -102,6 +114,10 @@ def _path(softmax: SoftmaxOp) -> list[Operation] | None:
     while True:
         observers = [u.operation for u in value.uses if isinstance(u.operation, ObserveOp)]
         readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+        if (guard := _guard(value, readers)) is not None:
+            path.append(guard)
+            value = guard.y
+            continue
         if len(readers) != 1 or any(POLICY.on(o) for o in observers):
             return None
         (reader,) = readers
@@ -112,6 +128,20 @@ def _path(softmax: SoftmaxOp) -> list[Operation] | None:
         if (moved := _moved_to(reader, axis)) is None:
             return None
         value, axis = reader.results[0], moved
+
+
+def _guard(value: SSAValue, readers: Sequence[Operation]) -> WhereOp | None:
+    """The choice of a constant for the rows of a softmax that a mask hides entirely; None without such.
+
+    Models find them by numbers that are none, or are infinite. Those of a quantized network are neither.
+    """
+    choice = next((o for o in readers if isinstance(o, WhereOp)), None)
+    if choice is None or choice.rhs is not value or not isinstance(choice.lhs.owner, ConstantOp):
+        return None
+    test = choice.condition.owner
+    while isinstance(test, MovementOp):
+        test = test.operands[0].owner
+    return choice if isinstance(test, IsNaNOp | IsInfOp) and {*readers} <= {choice, test} else None
 
 
 def _moved_to(op: Operation, axis: int) -> int | None:
@@ -143,6 +173,8 @@ def _fuse(softmax: SoftmaxOp, path: list[Operation]) -> AttendOp:
     assert isinstance(product, MatMulOp)
     scores, new = softmax.x, list[Operation]()
     for op in movements:
+        if isinstance(op, WhereOp):
+            continue
         moved = op.clone({op.operands[0]: scores})
         new.append(moved)
         scores = moved.results[0]
@@ -155,10 +187,22 @@ def _fuse(softmax: SoftmaxOp, path: list[Operation]) -> AttendOp:
     product.y.replace_all_uses_with(attend.y)
     take_over(attend.y, names)
     for op in reversed((softmax, *path)):
-        for observer in [u.operation for u in op.results[0].uses]:
-            Rewriter.erase_op(observer)
-        Rewriter.erase_op(op)
+        _erase(op)
     return attend
+
+
+def _erase(op: Operation) -> None:
+    """Erases an operation whose result only observers read, and the test for a choice with it."""
+    for observer in [u.operation for u in op.results[0].uses if isinstance(u.operation, ObserveOp)]:
+        Rewriter.erase_op(observer)
+    if op.results[0].uses:
+        return  # the test for a choice reads it, and goes with the choice
+    tests = [op.condition.owner] if isinstance(op, WhereOp) else []
+    tests += [v.owner for v in op.operands] if isinstance(op, IsNaNOp | IsInfOp | MovementOp) else []
+    Rewriter.erase_op(op)
+    for test in tests:
+        if isinstance(test, IsNaNOp | IsInfOp | MovementOp | ReduceMaxOp) and not uses_of(test.results[0]):
+            _erase(test)
 
 
 # ---------------------------------------------------------------------------------------------------------------
