@@ -248,7 +248,9 @@ class TurnProduct(RewritePattern):
         softmax, axis = op.rhs.owner, len(shape_of(op.rhs)) - 2
         if isinstance(softmax, TransposeOp):
             axis, softmax = softmax.permutation.get_values()[axis], softmax.x.owner
-        if not isinstance(softmax, SoftmaxOp) or softmax.axis.value.data != axis or constant_of(op.lhs) is not None:
+        if not isinstance(softmax, SoftmaxOp) or softmax.axis.value.data != axis:
+            return
+        if constant_of(op.lhs) is not None or isinstance(_source(op.lhs).owner, SoftmaxOp):
             return
         rows, columns = _turned(op.rhs), _turned(op.lhs)
         product = MatMulOp.make([rows.y, columns.y], op.properties)
