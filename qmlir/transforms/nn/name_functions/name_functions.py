@@ -27,6 +27,7 @@ from qmlir.transforms.nn.name_functions.hidden_rows import (
     TestMaskForRows,
     UnmaskHiddenRows,
 )
+from qmlir.transforms.nn.name_functions.hinges import name_hinge
 from qmlir.transforms.nn.name_functions.norms import name_norm
 from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
 
@@ -120,4 +121,4 @@ class NameFunctionsPass(PatternPass):
 
 def name(cone: Cone, names: Sequence[Name] = NAMES) -> Named | None:
     """The operations that compute a cone's end from its base by name: a function, a normalization, or a softmax."""
-    return name_function(cone, names) or name_norm(cone)
+    return name_function(cone, names) or name_norm(cone) or name_hinge(cone)
