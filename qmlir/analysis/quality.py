@@ -200,15 +200,29 @@ def kept_aside(module: ModuleOp, count: int) -> list[int]:
 def chosen_samples(module: ModuleOp, data: Calibration, *, held_out: bool) -> list[Any]:
     """Returns the samples on which a network is measured: as many as the time allows, evenly spread.
 
-    Of samples that quantization used, one in `PART` is enough, but at least `LEAST`; the samples of a network with
-    states follow one another, so that the first are taken.
+    Of samples that quantization used, one in `PART` is enough, but at least `LEAST`. The samples of a network with
+    states follow one another: the first calls are taken, of whole sequences as long as the time allows.
     """
     most = affordable_samples(module)
-    if states_of(main_function(module)) or not isinstance(data, Sized):
+    if states_of(main_function(module)):
+        return _first_calls(data, max(most, LEAST))
+    if not isinstance(data, Sized):
         return list(islice(iter(data), most))
     count = len(data)
     kept = thinned(count, most if held_out else min(most, max(LEAST, count // PART))) if count else []
     return list(picked(data, kept))
+
+
+def _first_calls(data: Calibration, most: int) -> list[Any]:
+    """Returns sequences, or samples of one sequence, with so many calls; the last sequence may end early."""
+    found: list[Any] = []
+    for sample in data:
+        if most <= 0:
+            break
+        is_sequence = isinstance(sample, list | tuple)
+        found.append(sample[:most] if is_sequence else sample)
+        most -= len(found[-1]) if is_sequence else 1
+    return found
 
 
 def picked(data: Calibration, numbers: Sequence[int]) -> Calibration:
