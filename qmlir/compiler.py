@@ -298,6 +298,7 @@ def quantize(
     from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.quantize import learns_ranges
+    from qmlir.transforms.quantize.ranges.growing_states import warn_of_growing_states
     from qmlir.transforms.quantize.ranges.observers import observers
 
     rules = arguments.policy_given(policy)
@@ -313,12 +314,13 @@ def quantize(
     context = context_of(result)
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
+    samples = None
     is_imported = profile is None and is_as_imported(result) and not observers(result)
     if data is not None:
         if profile is None and learns_ranges(result):
             is_imported = False
             check_before_ranges(result, rules, settings)
-        context.samples[""] = give_ranges(result, profile, data)
+        context.samples[""] = samples = give_ranges(result, profile, data)
     elif profile is not None:
         give_ranges(result, profile, None)
     if isinstance(notes := getattr(data, "notes", None), ReadingNotes):  # of samples that were read from files
@@ -331,6 +333,8 @@ def quantize(
         record_quantizer(result, config, rules)
     step.apply(context, result)
     verify(result)
+    if isinstance(samples, Replayed):
+        warn_of_growing_states(result, samples)
     return result
 
 

@@ -13,12 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.auto_precision import Widened, widened, without_auto
 from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
-from qmlir.compiler import give_ranges, load, loaded, with_interface
+from qmlir.compiler import give_ranges, load, loaded, main_function, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.torch_modules import TorchModule, example_for, is_torch_module
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.garbage import collected_rarely
+from qmlir.ir.states import states_of
 from qmlir.samples.files import Samples
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
@@ -161,6 +162,10 @@ def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibr
     if isinstance(held, Samples) and (others := held.others()):
         return held, held.of(others)
     count = len(held) if learns and isinstance(held, Sized) else 0
+    if states_of(main_function(module)) and not (
+        isinstance(held, list) and all(isinstance(s, list | tuple) for s in held)
+    ):
+        count = 0  # samples follow one another
     aside = kept_aside(module, count)
     if not aside:
         return held, None

@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.analysis.output_measure import thinned
+from qmlir.analysis.saturation import Ranges, Saturation, text_of
+from qmlir.analysis.tensors import tapped
 from qmlir.backends.reference import Reference
 from qmlir.compiler import loaded, main_function, reference
 from qmlir.devices.model.properties import products
@@ -102,11 +104,13 @@ class Quality(Shown):
     samples   the number of samples that were compared
     held_out  whether quantization has not seen these samples
     outputs   the outputs in order
+    exceeded  tensors that exceed on held out samples what their types hold, in program order; not recorded
     """
 
     samples: int
     held_out: bool
     outputs: tuple[OutputQuality, ...]
+    exceeded: tuple[Saturation, ...] = ()
 
     @property
     def sqnr(self) -> float | None:
@@ -134,7 +138,8 @@ class Quality(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the figures as plain data for JSON."""
-        return asdict(self) | {"outputs": [output.as_dict() for output in self.outputs]}
+        rows = {"outputs": self.outputs, "exceeded": self.exceeded}
+        return asdict(self) | {name: [row.as_dict() for row in each] for name, each in rows.items()}
 
 
 def quality(quantized: Network, module: Network | None = None, data: Calibration | None = None) -> Quality:
@@ -165,7 +170,10 @@ def quality(quantized: Network, module: Network | None = None, data: Calibration
     if module is None or data is None:
         got = "data alone" if module is None else "the float network alone"
         raise QmlirError("quality is measured of a float network on data", got=got, remedy="give both")
-    return measured(loaded(module), network, samples_given(data), held_out=True)
+    found = measured(loaded(module), network, samples_given(data), held_out=True)
+    if found.exceeded:
+        warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=2)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -188,10 +196,10 @@ def affordable_samples(module: ModuleOp) -> int:
 def kept_aside(module: ModuleOp, count: int) -> list[int]:
     """Returns the numbers of the samples that are kept aside, of `count` samples to quantize a network on.
 
-    They are drawn with a fixed seed, one in `PART`, but no more than are measured; none of fewer than `ENOUGH` samples,
-    or of a network with states, whose samples follow one another.
+    They are drawn with a fixed seed, one in `PART`, but no more than are measured; none of fewer than `ENOUGH` samples.
+    Of a network with states, a sample is a whole sequence.
     """
-    if count < ENOUGH or states_of(main_function(module)):
+    if count < ENOUGH:
         return []
     most = min(count // PART, KEPT, affordable_samples(module))
     return sorted(np.random.default_rng(SEED).permutation(count)[:most].tolist())
@@ -256,19 +264,24 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     Raises:
         QmlirError: A network cannot be evaluated, or there is no sample.
     """
-    exact, found = exact_reference(module), reference(quantized)
-    taken = list(samples)
-    sums = [Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
+    found = reference(quantized)
+    ranges = Ranges(quantized) if held_out and not _has_quantized_types(module) else None
+    tapped_module, names = (module, []) if ranges is None else tapped(module, main_function(module))
+    exact, taken = exact_reference(tapped_module), list(samples)
+    sums = [Sums(spec.name, spec.shape) for spec in found.signature.outputs]
     count = 0
     with np.errstate(all="ignore"):
         for ours, theirs in zip(_results(exact, taken), _results(found, taken), strict=True):
-            for each, truth, other in zip(sums, ours, theirs, strict=True):
+            for each, truth, other in zip(sums, ours, theirs, strict=False):
                 each.add(truth, other)
+            if ranges is not None:
+                ranges.add(dict(zip(names, ours[len(sums) :], strict=True)))
             count += 1
     if not count:
         raise QmlirError("quality is measured on at least one sample", got="none")
     bits = _bits_of_outputs(quantized)
-    return Quality(count, held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
+    outputs = tuple(each.quality(b) for each, b in zip(sums, bits, strict=True))
+    return Quality(count, held_out, outputs, () if ranges is None else tuple(ranges.exceeded()))
 
 
 def exact_reference(module: ModuleOp) -> Reference:
@@ -389,7 +402,9 @@ def recorded_quality(module: ModuleOp) -> Quality | None:
 
 
 def warn_of_quality(found: Quality) -> None:
-    """Warns of each output that reaches less than half of what its bits allow."""
+    """Warns of each output that reaches less than half of what its bits allow, and of tensors that saturate."""
+    if found.exceeded:
+        warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=3)
     for output in found.below:
         warnings.warn(text_below(found, output), QualityWarning, stacklevel=3)
 
