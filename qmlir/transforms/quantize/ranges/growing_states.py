@@ -88,6 +88,6 @@ def _text(growth: Growth) -> str:
     more = 100 * (growth.most / growth.before - 1) if growth.before else float("inf")
     return (
         f'state "{growth.state}" still grows at the end of the sequences: its largest magnitude is {growth.most:.4g} '
-        f"in {growth.steps} steps, {more:.0f} % more than in their first three quarters, so that it saturates in longer "
-        f"sequences; quantize on sequences in which it reaches its largest values, {growth.reach:.4g} or more"
+        f"in {growth.steps} steps, {more:.0f} % more than in their first three quarters, so that it saturates in "
+        f"longer sequences; quantize on sequences in which it reaches its largest values, {growth.reach:.4g} or more"
     )
