@@ -47,8 +47,10 @@ def run_crosscheck(arguments: argparse.Namespace) -> None:
     paths: list[Path] = [parted(given)[0] for given in (arguments.first, arguments.second)]
     bind: dict[str, int] = dict(arguments.bind or ())
     state: dict[str, str] = dict(arguments.state or ())
-    read = {".onnx": {"bind": bind, "state": state}, ".tflite": {"state": state}}
-    models = [load(path, **read.get(path.suffix, {})) for path in paths]
+    models = [
+        load(path, bind=bind if path.suffix == ".onnx" else None, state=None if path.suffix == ".mlir" else state)
+        for path in paths
+    ]
     stored = stored_by(*zip(models, paths, strict=True))
     signature = signature_of(main_function(models[0]))
     samples = samples_of(arguments, signature, stored)

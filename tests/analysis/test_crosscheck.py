@@ -129,7 +129,7 @@ def filtered(folder: Path) -> Path:
     inputs, outputs = (
         [value(name, onnx.TensorProto.FLOAT, [1, 4]) for name in names] for names in (["x", "past"], ["y", "present"])
     )
-    held = [onnx.numpy_helper.from_array(np.float32(x), name) for name, x in (("keep", 0.9), ("share", 0.1))]
+    held = [onnx.numpy_helper.from_array(np.array(x, np.float32), name) for name, x in (("keep", 0.9), ("share", 0.1))]
     graph = onnx.helper.make_graph(nodes, "filter", inputs, outputs, held)
     opset = [onnx.helper.make_opsetid("", 13)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(folder / "filter.onnx"))
