@@ -4,13 +4,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import samples_of, stored_by
-from qmlir.cli.documents import add_json_option, write_document
-from qmlir.cli.flags import ArgumentParser, count
+from qmlir.cli.data import add_comparison_options, samples_for
+from qmlir.cli.documents import write_document
+from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import progress, say, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import QmlirError
-from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from qmlir.analysis.crosscheck import CheckedTensor, Crosscheck
@@ -25,12 +24,8 @@ def add_crosscheck_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir crosscheck`."""
     parser.add_argument("first", metavar="A", help=FORM)
     parser.add_argument("second", metavar="B", help="another form of the network, such as one that was quantized")
-    parser.add_options("bind", "state")
-    with parser.section("samples"):
-        parser.add_options(*SAMPLES, "sequence", what="inputs to compare on", required="data")
-    parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
-    parser.add_argument("--fail", action="store_true", help="exit with status 1 if a tensor diverges")
-    add_json_option(parser)
+    parser.add_options("bind", "state", "sequence")
+    add_comparison_options(parser, fails="diverges")
 
 
 def run_crosscheck(arguments: argparse.Namespace) -> None:
@@ -51,9 +46,8 @@ def run_crosscheck(arguments: argparse.Namespace) -> None:
         load(path, bind=bind if path.suffix == ".onnx" else None, state=None if path.suffix == ".mlir" else state)
         for path in paths
     ]
-    stored = stored_by(*zip(models, paths, strict=True))
+    samples = samples_for(arguments, models, paths)
     signature = signature_of(main_function(models[0]))
-    samples = samples_of(arguments, signature, stored)
     taken = in_sequences(progress(samples, len(samples), "comparing"), arguments.sequence, signature)
     found = crosscheck(arguments.first, arguments.second, taken, bind=bind, state=state)
     if found.left_out:
