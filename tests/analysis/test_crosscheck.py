@@ -198,6 +198,7 @@ def test_the_first_step_that_diverges_and_why(stream: Path, capsys: pytest.Captu
 def test_only_one_form_with_states(stream: Path) -> None:
     with pytest.raises(QmlirError, match="both forms must have the same states, got 0 and 1; name the states of both"):
         crosscheck(stream / "filter.onnx", stream / "q.mlir", steps(2))
+    assert crosscheck(stream / "filter.onnx", stream / "q.mlir", steps(2), state=STATE).samples == 2
 
 
 def test_where_a_form_runs(tmp_path: Path) -> None:
