@@ -4,13 +4,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import samples_of, stored_by
-from qmlir.cli.documents import add_json_option, write_document
-from qmlir.cli.flags import ArgumentParser, count
+from qmlir.cli.data import add_comparison_options, samples_for
+from qmlir.cli.documents import write_document
+from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import progress, say, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import QmlirError
-from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from qmlir.analysis.crosscheck import CheckedTensor, Crosscheck
@@ -26,11 +25,7 @@ def add_crosscheck_options(parser: ArgumentParser) -> None:
     parser.add_argument("first", metavar="A", help=FORM)
     parser.add_argument("second", metavar="B", help="another form of the network, such as one that was quantized")
     parser.add_options("bind")
-    with parser.section("samples"):
-        parser.add_options(*SAMPLES, what="inputs to compare on", required="data")
-    parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
-    parser.add_argument("--fail", action="store_true", help="exit with status 1 if a tensor diverges")
-    add_json_option(parser)
+    add_comparison_options(parser, fails="diverges")
 
 
 def run_crosscheck(arguments: argparse.Namespace) -> None:
@@ -40,14 +35,12 @@ def run_crosscheck(arguments: argparse.Namespace) -> None:
         QmlirError: A tensor diverges, and `--fail` is given.
     """
     from qmlir.analysis.crosscheck import crosscheck, parted
-    from qmlir.compiler import load, main_function
-    from qmlir.ir.signature import signature_of
+    from qmlir.compiler import load
 
     paths: list[Path] = [parted(given)[0] for given in (arguments.first, arguments.second)]
     bind: dict[str, int] = dict(arguments.bind or ())
     models = [load(path, bind=bind) if path.suffix == ".onnx" else load(path) for path in paths]
-    stored = stored_by(*zip(models, paths, strict=True))
-    samples = samples_of(arguments, signature_of(main_function(models[0])), stored)
+    samples = samples_for(arguments, models, paths)
     found = crosscheck(arguments.first, arguments.second, progress(samples, len(samples), "comparing"), bind=bind)
     if found.left_out:
         say(f"not compared, as {arguments.second} has no such tensor: {', '.join(found.left_out)}")
