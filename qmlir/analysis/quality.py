@@ -306,7 +306,7 @@ def compared(
     outputs = tuple(each.quality(b) for each, b in zip(sums, bits, strict=True))
     shares = [np.array(each.noises) / each.signal for each in sums if each.signal]
     worst = int(np.max(shares, axis=0).argmax()) if shares and not signature.states else 0
-    return Quality(len(truth), held_out, outputs, worst)
+    return Quality(len(truth), held_out, outputs, worst=worst)
 
 
 def exact_reference(module: ModuleOp) -> Reference:
