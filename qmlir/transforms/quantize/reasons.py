@@ -165,7 +165,7 @@ def sums_of_steep(precision: str, left: float, allowed: float, reader: Operation
 
 def read_by_steep(reader: Operation) -> Reason:
     """The reason of an operation whose result only floats read, for a `reader` that needs its digits."""
-    return Reason("steep", f"only {reader.name} reads its result, on floats, and needs more digits than integers have")
+    return Reason("steep", f"only {reader.name} reads its result, and needs more digits than integers of 16 bits have")
 
 
 def computes_in_halves(op: Operation) -> bool:
