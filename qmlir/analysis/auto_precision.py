@@ -2,17 +2,18 @@
 
     quantize to int8 → measure → rank the operations by their effect on the outputs → raise the worst → again
 
-until each output has `TARGET` dB (or `AGREEMENT` of the samples have float's class, of at least `COUNTED` samples), or
-nothing that is allowed helps. In each round as many operations are raised as must be, if effects add up. What is raised
-is the part of an operation that errs: its result or the tensors that it reads go from 8 to 16 bits, then its weights;
-what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never become float. Where no few
-operations are to blame, all data get 16 bits (`WIDE`).
+until each output has `TARGET` dB and a margin (or `AGREEMENT` of the samples have float's class, of at least `COUNTED`
+samples; see target.py), or nothing that is allowed helps. In each round as many operations are raised as must be, if
+effects add up. What is raised is the part of an operation that errs: its result or the tensors that it reads go from 8
+to 16 bits, then its weights; what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never
+become float. Where no few operations are to blame, all data get 16 bits (`WIDE`).
 
 All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
 them, and an operation to which they give a precision is left alone.
 """
 
 import math
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,11 +23,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.analysis.counts import decided
-from qmlir.analysis.culprits import Culprit, Effects
+from qmlir.analysis.culprits import FEWEST, Culprit, Effects
 from qmlir.analysis.own_errors import StoredResults
-from qmlir.analysis.quality import Quality, affordable_samples, measured
+from qmlir.analysis.quality import Quality, affordable_samples, seconds_of
+from qmlir.analysis.target import AGREEMENT, TARGET, Attempt, Judge, reached
 from qmlir.analysis.tensors import source_of
-from qmlir.compiler import main_function
+from qmlir.compiler import compile, main_function
 from qmlir.devices.model.properties import products
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_quantized
@@ -45,12 +47,6 @@ from qmlir.settings.recorded import recorded_config
 from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork
 
 AUTO = "auto"
-
-TARGET = 30.0
-"""The SQNR in dB that each output is to have."""
-
-AGREEMENT, COUNTED = 0.99, 100
-"""The share of samples with float's class that is enough too, and the samples that this takes."""
 
 ROUNDS = 10
 """The most quantizations behind the first."""
@@ -105,20 +101,15 @@ class Widened:
                 yield f"  {tensor}: {reason.removeprefix('auto: ')}"
         if not reached(self.quality):
             yield f"auto: nothing that is allowed helps further towards {TARGET:g} dB"
+        yield f"auto: {FORBIDDING}"
+
+
+FORBIDDING = '--precision int8 leaves this out, --rule "name=TENSOR precision=int8" keeps a single tensor as it was'
+"""How what `auto` changes is forbidden."""
 
 
 def _least(quality: Quality) -> str:
     return "no SQNR" if quality.sqnr is None else f"{quality.sqnr:.1f} dB"
-
-
-def reached(quality: Quality) -> bool:
-    """Whether each output is good enough."""
-    return all(
-        o.sqnr is None
-        or o.sqnr >= TARGET
-        or (o.agreement is not None and o.agreement >= AGREEMENT and quality.samples >= COUNTED)
-        for o in quality.outputs
-    )
 
 
 def widened(
@@ -175,30 +166,32 @@ class _Search:
     def run(self) -> None:
         """Raises operations, round by round."""
         self.extra: dict[str, Any] = {}
+        groups = [(samples, held) for samples, held in ((self.samples, self.held_out), (self.seen, False)) if samples]
+        self.judges = [Judge(self.module, samples, held_out=held) for samples, held in groups]
         self.best = self.current = self.first = self._attempt(())
-        if reached(self.first[1]):
+        if self.first.is_enough:
             return
-        self.config = recorded_config(self.first[0])
-        self.kinds = {tensor_name(r): op for op in main_function(self.first[0]).body.block.ops for r in op.results}
+        self.config = recorded_config(self.first.quantized)
+        operations = main_function(self.first.quantized).body.block.ops
+        self.kinds = {tensor_name(r): op for op in operations for r in op.results}
         self.macs = {name: products(op) for name, op in self.kinds.items() if isinstance(op, WeightedOp)}
         self.pinned = self._pinned()
         self.width = MOST_RAISED
         self._try_residuals()
         for _ in range(ROUNDS):
             before = {name: replace(level) for name, level in self.levels.items()}
-            if reached(self.current[1]) or not self._raise_worst():
+            if self.current.is_enough or not self._raise_worst():
                 break
             found = self._carried_out(before)
             if found is None:
                 continue
-            worse = _rank(found[1]) < _rank(self.current[1])
+            worse = found.rank < self.current.rank
             if worse and self.width > 1:  # effects did not add up: one operation at a time
                 self.levels, self.width = before, 1
                 continue
             self.current, self.width = found, self.width if worse else 4 * self.width
-            if _rank(found[1]) > _rank(self.best[1]):
-                self.best = found
-        if reached(self.best[1]):
+            self.best = max(self.best, found, key=lambda each: each.rank)
+        if self.best.is_enough:
             self._take_back()
         else:
             self._try_all_wide()
@@ -207,15 +200,15 @@ class _Search:
         """Takes 16 bits for all data, with weights of 8 bits or of 16, if the outputs are better for it."""
         fixed = {*self.options, *self.policy.default}
         for extra in WIDE:
-            if reached(self.best[1]) or not fixed.isdisjoint(extra):
+            if self.best.reaches or not fixed.isdisjoint(extra):
                 break
             self.levels, self.extra = {}, dict(extra)
             try:
                 found = self._attempt(())
             except QmlirError:
                 continue
-            if _rank(found[1]) > _rank(self.best[1]):
-                self.best = *found[:3], dict.fromkeys(self.kinds, ALL_WIDE)
+            if found.rank > self.best.rank:
+                self.best = replace(found, reasons=dict.fromkeys(self.kinds, ALL_WIDE))
 
     def _take_back(self) -> None:
         """Takes back changes that the outputs do not need, those of the least effect first."""
@@ -230,12 +223,12 @@ class _Search:
                 found = self._attempt(self._rules())
             except QmlirError:
                 found = None
-            if found is not None and reached(found[1]):
+            if found is not None and found.is_enough:
                 self.best, count = found, len(self.levels) // 2
             else:
                 self.levels, count = before, count // 2
 
-    def _attempt(self, rules: Sequence[Rule]) -> tuple[ModuleOp, Quality, Policy, dict[str, str]]:
+    def _attempt(self, rules: Sequence[Rule]) -> Attempt:
         policy = Policy(self.policy.default, (*rules, *self.policy.rules))
         if self.extra:
             policy = policy.with_default(self.extra)
@@ -243,13 +236,11 @@ class _Search:
             if self.levels or self.extra:
                 warnings.simplefilter("ignore", QmlirWarning)  # what is to be said was said of int8
             quantized = self.make(policy, self.options)
-        groups = [(samples, held) for samples, held in ((self.samples, self.held_out), (self.seen, False)) if samples]
-        found = [measured(self.module, quantized, samples, held_out=held) for samples, held in groups]
-        quality = min(found, key=_rank)
+        found = max((judge.verdict(quantized) for judge in self.judges), key=lambda each: each.missing)
         reasons = {name: level.reason for name, level in self.levels.items() if level.reason}
-        return quantized, quality, policy, reasons
+        return Attempt(quantized, policy, reasons, found)
 
-    def _carried_out(self, before: Mapping[str, _Level]) -> tuple[ModuleOp, Quality, Policy, dict[str, str]] | None:
+    def _carried_out(self, before: Mapping[str, _Level]) -> Attempt | None:
         """Quantizes with the levels as they are; if a rule is refused, that part of it is never asked for again."""
         try:
             return self._attempt(self._rules())
@@ -290,7 +281,7 @@ class _Search:
         rules = [rule for rule in self.policy.rules if any(setting in rule.settings for setting in PINNING)]
         if not rules:
             return set()
-        network = NamedNetwork(self.first[0].clone())
+        network = NamedNetwork(self.first.quantized.clone())
         matched = [op for rule in rules for op in network.matching(rule)]
         return {name for op in matched for name in network.names[op]}
 
@@ -303,18 +294,21 @@ class _Search:
             found = self._attempt(())
         except QmlirError:
             found = None
-        if found is None or _rank(found[1]) <= _rank(self.best[1]):
+        if found is None or found.rank <= self.best.rank:
             self.extra = {}
         else:
             self.best = self.current = found
 
     def _raise_worst(self) -> bool:
         """Raises the operations that must err less if the outputs are to reach the target; returns whether any."""
-        quantized = self.current[0]
+        quantized = self.current.quantized
         some = self.samples[: max(1, min(2, affordable_samples(self.module) // 8))]
-        effects = Effects(self.module, quantized, some)
-        allowed = 10 ** (-(TARGET + MARGIN) / 10)
-        worst = effects.worst(MOST_RAISED, EVALUATIONS, least=allowed / 4)
+        effects = Effects(*self.judges[0].with_logits(quantized), some)
+        evaluations = max(2 * FEWEST, min(EVALUATIONS, int(RANKING / seconds_of(self.module))))
+        total = effects.noise(effects.names)
+        allowed = min(10 ** (-TARGET / 10), total * 10 ** (-self.current.verdict.missing / 10))
+        allowed *= 10 ** (-MARGIN / 10)
+        worst = effects.worst(MOST_RAISED, evaluations, least=allowed / 4)
         noises = [10 ** (-each.effect / 10) for each in worst]
         raised = 0
         for place, culprit in enumerate(worst):
@@ -366,9 +360,10 @@ class _Search:
 
     def result(self) -> Widened:
         """Returns the best network, with the reasons in its ledger."""
-        quantized, quality, policy, reasons = self.best
-        _tell(quantized, reasons)
-        return Widened(quantized, quality, self.first[1], policy, reasons, _costs(self.first[0], quantized))
+        best, first = self.best, self.first
+        _tell(best.quantized, best.reasons)
+        costs = _costs(first.quantized, best.quantized, None if best is first else (self.seen or self.samples)[0])
+        return Widened(best.quantized, best.verdict.quality, first.verdict.quality, best.policy, best.reasons, costs)
 
 
 WIDE: tuple[Mapping[str, str], ...] = ({"precision": "int16", "weight_precision": "int8"}, {"precision": "int16"})
@@ -386,15 +381,19 @@ MOST_RAISED = 48
 """The most operations that a round ranks."""
 
 EVALUATIONS = 400
-"""The evaluations of a round's ranking."""
+"""The most evaluations of a round's ranking."""
+
+RANKING = 30.0
+"""The seconds that these may take by estimate."""
+
+CALLS = 0.2
+"""The seconds in which calls are timed, `LEAST_CALLS` at least."""
+
+LEAST_CALLS = 3
 
 
 def _place(name: str) -> str:
     return f'rule of auto for "{name}"'
-
-
-def _rank(quality: Quality) -> tuple[bool, float]:
-    return reached(quality), float("inf") if quality.sqnr is None else quality.sqnr
 
 
 def _read(op: Operation, makers: Mapping[str, Operation]) -> Iterable[str]:
@@ -417,13 +416,32 @@ def _tell(quantized: ModuleOp, reasons: Mapping[str, str]) -> None:
             DECISION.put(op, DecisionAttr.of(outcome, code, f"{reason}; {said}"))
 
 
-def _costs(before: ModuleOp, after: ModuleOp) -> str:
-    """What a network costs beside another: bytes of constants, and the MACs in float and on data of 16 bits."""
+def _costs(before: ModuleOp, after: ModuleOp, sample: Any) -> str:
+    """What a network costs beside another: bytes of constants, time, and the MACs in float and on data of 16 bits."""
     old, new = (sum(int(each.figures["weight_bytes"]) for each in decided(net)) for net in (before, after))
     entries = decided(after)
     macs = max(1, sum(int(each.figures["macs"]) for each in entries))
     floats = sum(int(each.figures["macs"]) for each in entries if each.entry.outcome == "float")
     wide = sum(int(each.figures["macs"]) for each in entries if each.precision.startswith("int16"))
     left = sum(entry.outcome == "float" for entry in decisions(after))
-    text = f"constants of {bytes_text(new)} ({bytes_text(old)} in int8), {100 * wide / macs:.1f} % of the MACs in int16"
+    text = f"constants of {bytes_text(new)} ({bytes_text(old)} in int8)"
+    times = [None if sample is None else _milliseconds(net, sample) for net in (before, after)]
+    if times[0] is not None and times[1] is not None:
+        text += f", {times[1]:.3g} ms a call on this CPU ({times[0]:.3g} ms)"
+    text += f", {100 * wide / macs:.1f} % of the MACs in int16"
     return f"{text}, {100 * floats / macs:.1f} % in float ({left} of {len(entries)} operations)"
+
+
+def _milliseconds(network: ModuleOp, sample: Any) -> float | None:
+    """Returns the least time of a call on this CPU; None if the network cannot be compiled for it."""
+    try:
+        executable = compile(network)
+        given = next(iter(executable.taken([sample])))
+    except QmlirError:
+        return None
+    spent: list[float] = []
+    while len(spent) < LEAST_CALLS or sum(spent) < CALLS:
+        started = time.perf_counter()
+        executable.advance(given)
+        spent.append(time.perf_counter() - started)
+    return 1000 * min(spent)

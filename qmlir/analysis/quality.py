@@ -36,6 +36,7 @@ from qmlir.errors import QmlirError, QualityWarning
 from qmlir.ir.callable_network import Calibration, CallableNetwork
 from qmlir.ir.facts import QUALITY
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.samples.files import Samples
@@ -242,19 +243,35 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     Raises:
         QmlirError: A network cannot be evaluated, or there is no sample.
     """
-    exact, found = exact_reference(module), reference(quantized)
     taken = list(samples)
-    sums = [Sums(spec.name, spec.shape) for spec in exact.signature.outputs]
-    count = 0
     with np.errstate(all="ignore"):
-        for ours, theirs in zip(_results(exact, taken), _results(found, taken), strict=True):
-            for each, truth, other in zip(sums, ours, theirs, strict=True):
-                each.add(truth, other)
-            count += 1
-    if not count:
+        truth = list(results_of(exact_reference(module), taken))
+        return compared(quantized, truth, results_of(reference(quantized), taken), held_out=held_out)
+
+
+def compared(
+    quantized: ModuleOp, truth: Sequence[Sequence[Array]], found: Iterable[Sequence[Array]], *, held_out: bool
+) -> Quality:
+    """Returns the quality of a quantized network by the outputs of the float network and by its own.
+
+    Args:
+        quantized: The quantized network.
+        truth: The outputs of the float network for each sample.
+        found: Those of the quantized network.
+        held_out: Whether quantization has not seen these samples.
+
+    Raises:
+        QmlirError: There is no sample.
+    """
+    if not truth:
         raise QmlirError("quality is measured on at least one sample", got="none")
+    sums = [Sums(spec.name, spec.shape) for spec in signature_of(main_function(quantized)).outputs]
+    with np.errstate(all="ignore"):
+        for ours, theirs in zip(truth, found, strict=True):
+            for each, exact, other in zip(sums, ours, theirs, strict=True):
+                each.add(exact, other)
     bits = _bits_of_outputs(quantized)
-    return Quality(count, held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
+    return Quality(len(truth), held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
 
 
 def exact_reference(module: ModuleOp) -> Reference:
@@ -268,7 +285,8 @@ def _has_quantized_types(module: ModuleOp) -> bool:
     return is_as_imported(module) or any(quantized_element(value.type) is not None for value in values)
 
 
-def _results(network: CallableNetwork, samples: Sequence[Any]) -> Iterator[list[Array]]:
+def results_of(network: CallableNetwork, samples: Sequence[Any]) -> Iterator[list[Array]]:
+    """Yields the outputs of a network for each sample; those of a network with states follow one another."""
     for given in network.taken(samples):
         yield network.advance(given)
 

@@ -17,21 +17,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
-from xdsl.ir import SSAValue
-from xdsl.rewriter import Rewriter
+from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.compiler import compile, loaded, main_function
+from qmlir.analysis.logits import outputs_of, returning
+from qmlir.compiler import compile, loaded
 from qmlir.dialects import nn
-from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.loops import MOST_THREADS
-from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.ir.states import states_of
 from qmlir.numerics import Int64s
 from qmlir.settings.arguments import Network, samples_given
 
@@ -278,35 +272,8 @@ def with_logits(module: ModuleOp) -> ModuleOp:
     Raises:
         QmlirError: The network does not have one output of classes.
     """
-    module = module.clone()
-    function = main_function(module)
-    block = function.body.block
-    for observer in [o for o in block.ops if isinstance(o, ObserveOp)]:
-        Rewriter.erase_op(observer)
-    end = block.last_op
-    assert isinstance(end, func.ReturnOp)
-    kept = {state.index for state in states_of(function).values()}
-    outputs = [value for i, value in enumerate(end.operands) if i not in kept]
-    classes_of([shape_of(output) for output in outputs])
-    logits = _before_softmax(outputs[0])
-    if is_quantized(logits):
-        cast = DequantizeCastOp(logits, TensorType(f32, shape_of(logits)))
-        block.insert_op_before(cast, end)
-        logits = cast.result
-    block.add_op(func.ReturnOp(*end.operands, logits))
-    end.detach()
-    end.erase()
-    function.res_attrs = None
-    function.update_function_type()
-    return module
-
-
-def _before_softmax(value: SSAValue) -> SSAValue:
-    """Returns what a final softmax reads; the value itself if there is no softmax behind casts and reshapes."""
-    inner = value
-    while isinstance(inner.owner, DequantizeCastOp | nn.ReshapeOp):
-        inner = inner.owner.operands[0]
-    return inner.owner.x if isinstance(inner.owner, nn.SoftmaxOp | nn.LogSoftmaxOp) else value
+    classes_of([shape_of(output) for output in outputs_of(module)])
+    return returning(module, [0], nn.SoftmaxOp, nn.LogSoftmaxOp)
 
 
 # ---------------------------------------------------------------------------------------------------------------

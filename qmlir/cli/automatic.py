@@ -30,7 +30,7 @@ def require_measurable(arguments: argparse.Namespace, automatic: bool) -> None:
 
 
 def widen(
-    module: "ModuleOp", make: "Quantizer", samples: "Samples", held_out: bool, policy: "Policy",
+    module: "ModuleOp", make: "Quantizer", samples: "Samples", used: "Samples | None", policy: "Policy",
     options: "Mapping[str, Any]",
 ) -> "Widened":  # fmt: skip
     """Quantizes a network by `--precision auto`, and prints what was changed and what it costs.
@@ -39,15 +39,16 @@ def widen(
         module: The float network.
         make: Quantizes it.
         samples: The samples to measure on.
-        held_out: Whether quantization does not see them.
+        used: Those that quantization sees, if it does not see the samples to measure on.
         policy: The user's policy.
         options: The user's options of the quantizer.
     """
     from qmlir.analysis.auto_precision import widened
     from qmlir.analysis.quality import chosen_samples
 
-    chosen = chosen_samples(module, samples, held_out=held_out)
-    found = widened(module, make, chosen, policy, options, held_out=held_out)
+    chosen = chosen_samples(module, samples, held_out=used is not None)
+    seen = [] if used is None else chosen_samples(module, used, held_out=False)
+    found = widened(module, make, chosen, policy, options, held_out=used is not None, seen=seen)
     for line in found.lines():
         say(line)
     return found

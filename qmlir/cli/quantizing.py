@@ -315,7 +315,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
 
     widened = None
     if automatic and measured is not None:
-        widened = widen(module, make, measured, unseen, policy, settings_given)
+        widened = widen(module, make, measured, samples if unseen else None, policy, settings_given)
     quantized = make(policy, settings_given) if widened is None else widened.quantized
     network = decided(quantized)
     for line in report:

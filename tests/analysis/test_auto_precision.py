@@ -1,5 +1,6 @@
 """`precision=auto` gives digits to the operations that need them, says so, and makes a policy of it."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,9 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper, save
 
 import qmlir
-from qmlir.analysis.auto_precision import FLOAT_SHARE, TARGET, reached, without_auto
+from qmlir.analysis.auto_precision import FLOAT_SHARE, FORBIDDING, without_auto
 from qmlir.analysis.quality import OutputQuality, Quality
+from qmlir.analysis.target import TARGET, reached
 from qmlir.compiler import main_function
 from qmlir.compiler import quantize as plain
 from qmlir.errors import OptionError
@@ -65,6 +67,24 @@ def test_a_network_that_int8_ruins_is_repaired(cancelling: Path) -> None:
     assert all("alone leave" in entry.reason for entry in told)
     assert not any(entry.outcome == "float" and "fully_connected" in entry.operation for entry in entries)
     np.testing.assert_array_equal(qmlir.compile(q)(SAMPLES[0]), qmlir.reference(q)(SAMPLES[0]))
+
+
+def test_the_cost_is_told_in_bytes_and_time_and_how_to_forbid_it(
+    cancelling: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = ("--data", cancelling.parent / "samples.npz", "--precision", "auto")
+    assert run("quantize", cancelling, *data, "-o", tmp_path / "q.mlir") == 0
+    out = capsys.readouterr().out
+    told = " ".join(out.split())
+    assert re.search(
+        r"constants of [\d.,]+ \w+ \([\d.,]+ \w+ in int8\), [\d.e-]+ ms a call on this CPU \([\d.e-]+ ms\)", told
+    )
+    changed = re.findall(r"^  (\w+): int16", out, re.MULTILINE)
+    assert changed
+    assert f"auto: {FORBIDDING}" in told
+    rules = [part for name in changed for part in ("--rule", f"name={name} precision=int8")]  # as the line says
+    assert run("quantize", cancelling, *data, *rules, "-o", tmp_path / "q.mlir") == 0
+    assert not re.findall(r"^  \w+: int16", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.slow

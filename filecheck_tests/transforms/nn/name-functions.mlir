@@ -37,6 +37,20 @@ func.func @tanh(%x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %7 : tensor<4xf32>
 }
 
+// relu(x) − slopes · relu(−x), as Keras writes its PReLU.
+// CHECK-LABEL: func.func @prelu
+// CHECK: %[[Y:.*]] = nn.prelu %x, %{{.*}} : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+// CHECK-NEXT: func.return %[[Y]]
+func.func @prelu(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %slopes = nn.constant <tensor<4xf32>, [0.5, 0.25, 0.0, 2.0]> : tensor<4xf32>
+  %0 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+  %1 = nn.neg %x : tensor<4xf32> -> tensor<4xf32>
+  %2 = nn.relu %1 : tensor<4xf32> -> tensor<4xf32>
+  %3 = nn.mul %slopes, %2 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %4 = nn.sub %0, %3 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  func.return %4 : tensor<4xf32>
+}
+
 // Divided by another number than √2, and with an inner value that is read elsewhere: no GELU.
 // CHECK-LABEL: func.func @other_number
 // CHECK-NOT: nn.gelu

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -12,6 +13,7 @@ from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.queries import constant_of
 from qmlir.ir.interfaces import Array
+from qmlir.transforms.nn.name_functions.axes import Layout
 from qmlir.transforms.nn.name_functions.probes import MOVED
 
 LONGEST, OF_FUNCTIONS, OF_LINES = 32, 12, 5
@@ -110,3 +112,19 @@ def is_closed(cone: Cone) -> bool:
     own = set(cone.operations)
     inner = (r for op in cone.operations[:-1] for r in op.results)
     return all(use.operation in own for r in inner for use in r.uses)
+
+
+def constant_along(array: Array, layout: Layout, sizes: Sequence[int]) -> Array:
+    """An array [1, *axes] with the dimensions of a layout, without leading dimensions of size 1."""
+    if array.size == 1:
+        return array.reshape(())
+    own = array[0]
+    for axes in layout:  # a dimension in which some axis varies has all its elements
+        if any(own.shape[a] > 1 for a in axes):
+            own = np.broadcast_to(own, [sizes[a] if a in axes else n for a, n in enumerate(own.shape)])
+    own = own.transpose([a for axes in layout for a in axes])
+    varying = iter(own.shape)
+    shape = [prod(next(varying) for _ in axes) for axes in layout]
+    while shape and shape[0] == 1:
+        shape = shape[1:]
+    return own.reshape(shape)

@@ -23,6 +23,7 @@ from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.name_functions.cones import Cone, Named, cones
 from qmlir.transforms.nn.name_functions.functions import NAMES, Name, name_function
+from qmlir.transforms.nn.name_functions.hinges import name_hinge
 from qmlir.transforms.nn.name_functions.norms import name_norm
 from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
 
@@ -134,4 +135,4 @@ class NameFunctionsPass(PatternPass):
 
 def name(cone: Cone, names: Sequence[Name] = NAMES) -> Named | None:
     """The operations that compute a cone's end from its base by name: a function, a normalization, or a softmax."""
-    return name_function(cone, names) or name_norm(cone)
+    return name_function(cone, names) or name_norm(cone) or name_hinge(cone)

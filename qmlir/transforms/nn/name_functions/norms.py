@@ -13,7 +13,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.nn.name_functions.axes import Layout, Unreadable
-from qmlir.transforms.nn.name_functions.cones import Cone, Named
+from qmlir.transforms.nn.name_functions.cones import Cone, Named, constant_along
 from qmlir.transforms.nn.name_functions.functions import CLOSE
 from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Probed, is_readable, probe
 
@@ -201,6 +201,7 @@ class _Writing:
     def __init__(self, cone: Cone, probed: Probed):
         self.cone, self.probed = cone, probed
         self.operations: list[Operation] = []
+        self._ends = probed.y.layout, probed.axes.sizes
 
     def _add(
         self, kind: type[Operation], operands: Sequence[SSAValue], properties: Mapping[str, Attribute] | None = None
@@ -229,9 +230,9 @@ class _Writing:
             normed = self._along_last(fit.kind, self.cone.base, {"epsilon": epsilon})
         value = self._end(normed)
         if fit.has_gain:
-            value = self._times(nn.MulOp, value, self._constant(fit.gain))
+            value = self._times(nn.MulOp, value, constant_along(fit.gain, *self._ends))
         if fit.has_offset:
-            value = self._times(nn.AddOp, value, self._constant(fit.offset))
+            value = self._times(nn.AddOp, value, constant_along(fit.offset, *self._ends))
         return self.operations
 
     def log_sum_exp(self) -> list[Operation]:
@@ -289,19 +290,3 @@ class _Writing:
 
     def _reshaped(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
         return x if shape_of(x) == tuple(shape) else self._add(nn.ReshapeOp, [x], {"shape": ints(tuple(shape))})
-
-    def _constant(self, array: Array) -> Array:
-        """An array [1, *axes] with the dimensions of the cone's end, without leading dimensions of size 1."""
-        layout, sizes = self.probed.y.layout, self.probed.axes.sizes
-        if array.size == 1:
-            return array.reshape(())
-        own = array[0]
-        for axes in layout:  # a dimension in which some axis varies has all its elements
-            if any(own.shape[a] > 1 for a in axes):
-                own = np.broadcast_to(own, [sizes[a] if a in axes else n for a, n in enumerate(own.shape)])
-        own = own.transpose([a for axes in layout for a in axes])
-        varying = iter(own.shape)
-        shape = [prod(next(varying) for _ in axes) for axes in layout]
-        while shape and shape[0] == 1:
-            shape = shape[1:]
-        return own.reshape(shape)
