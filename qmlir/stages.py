@@ -80,7 +80,7 @@ VERIFY_LOOPS = False
 """Whether to verify the module between the passes below qint. There are thousands of scalar operations: verifying them
 takes longer than the passes do. The tests verify them."""
 
-TO_INTEGERS = ("nn-to-qint",)
+TO_INTEGERS = ("nn-to-qint", "merge-requantizes")
 """nn on !quant → qint: integers only, and exact from here on."""
 
 

@@ -17,6 +17,7 @@ from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.drop_bounds import DropBoundsPass
 from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
 from qmlir.transforms.nn.fold_constants import fold_constants
+from qmlir.transforms.nn.fold_pads import FoldPadsPass
 from qmlir.transforms.nn.fold_slices import FoldSlicesPass
 from qmlir.transforms.nn.fuse_activation import FuseActivationPass
 from qmlir.transforms.nn.fuse_bias import FuseBiasPass
@@ -41,6 +42,7 @@ def steps(budget: Budget) -> tuple[Step, ...]:
         FoldBatchNormPass.run,
         FuseBiasPass.run,
         GlobalPoolsPass.run,
+        FoldPadsPass.run,
         FuseActivationPass.run,  # last: scale and bias do not fold into a clamped contraction
     )
 

@@ -1,4 +1,4 @@
-"""The pass `tabulate`: one table for several elementwise operations that compute a function of one byte.
+"""The pass `tabulate`: one table for several elementwise operations that compute 8 or 16 bits from one byte.
 
 Enters and leaves: an integer network. A function of an i8 element has 256 values, so a table of them replaces any
 number of operations that compute it, exactly: the operations themselves are evaluated on all 256 elements. A GELU that
@@ -17,7 +17,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 
 from qmlir.dialects.nn.queries import constant_of
 from qmlir.dialects.qint import LookupOp
-from qmlir.dialects.qint.requantize import ElementwiseOp
+from qmlir.dialects.qint.requantize import ElementwiseOp, width_of
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import replace
 from qmlir.ir.traversal import needed_first
@@ -28,7 +28,7 @@ BYTES = np.arange(-128, 128).astype(np.int8)
 
 
 class TabulatePass(ModulePass):
-    """Replaces operations that compute bytes from a byte by a table, if it saves a pass over the data.
+    """Replaces operations that compute 8 or 16 bits from a byte by a table, if it saves a pass over the data.
 
     Before, with the constant %half of one element:
 
@@ -72,15 +72,15 @@ def _number(x: SSAValue) -> Array | None:
 
 
 def _leaves(y: SSAValue, sources: Mapping[SSAValue, SSAValue]) -> bool:
-    """Whether something else reads a function's bytes than operations that compute a function of the same source."""
+    """Whether something else reads 8 or 16 bits of a function than operations that compute one of the same source."""
     others = (use.operation for use in y.uses)
-    return element_of(y) == i8 and any(not op.results or sources.get(op.results[0]) is not sources[y] for op in others)
+    return width_of(y) <= 16 and any(not op.results or sources.get(op.results[0]) is not sources[y] for op in others)
 
 
 def _tabulate(y: SSAValue, sources: Mapping[SSAValue, SSAValue]) -> None:
     """Replaces the operations between a source and `y`, if more than one of them passes over the data."""
     source, steps = sources[y], _steps(y, sources)
-    if sum(element_of(op.results[0]) == i8 for op in steps) < 2:  # others run in the kernel of the operation behind
+    if sum(width_of(op.results[0]) <= 16 for op in steps) < 2:  # others run in the kernel of the operation behind
         return
     known: dict[SSAValue, Array] = {source: BYTES}
     for op in steps:

@@ -14,6 +14,7 @@ from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.drop_bounds import DropBoundsPass
 from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
 from qmlir.transforms.nn.fold_constants import fold_constants
+from qmlir.transforms.nn.fold_pads import FoldPadsPass
 from qmlir.transforms.nn.fold_slices import FoldSlicesPass
 from qmlir.transforms.nn.fuse_activation import FuseActivationPass
 from qmlir.transforms.nn.fuse_bias import FuseBiasPass
@@ -24,7 +25,9 @@ from tests.graphs import frontend_network, inputs_of
 from tests.steps import PARTS
 
 SEEDS = range(60 if THOROUGH else 20)
-EXACT = (fold_constants, DropBoundsPass.run, FoldSlicesPass.run, FuseActivationPass.run, cancel_transposes)
+EXACT = (
+    fold_constants, DropBoundsPass.run, FoldPadsPass.run, FoldSlicesPass.run, FuseActivationPass.run, cancel_transposes,
+)  # fmt: skip
 ROUNDED = (FoldBatchNormPass.run, FuseBiasPass.run, GlobalPoolsPass.run, simplify)
 
 

@@ -23,12 +23,14 @@ the fire modules of a SqueezeNet. Three such networks, trained for minutes on di
 and 1.1 dB. So are the channels of residual streams: ResNet-8 gains 0.3 dB, at 16 bits 0.8, MediaPipe's iris network 1.
 They stay as they are where a power of two is searched for each scale of 8 bits: ResNet-8 loses 0.4 dB there.
 
-The channels behind normalizations follow (gained_channels.py). Enters and leaves: a float network with observers that
+The channels behind normalizations follow (gained_channels.py), and small branches of concatenations
+(scale_branches.py). Enters and leaves: a float network with observers that
 hold ranges.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from xdsl.context import Context
@@ -49,6 +51,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
     observe_anew,
 )
 from qmlir.transforms.quantize.adjust.gained_channels import equalize_gains
+from qmlir.transforms.quantize.adjust.scale_branches import scale_branches
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
 from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.margins import leaves_room
@@ -81,6 +84,7 @@ class EqualizeChannelsPass(SampledPass):
             op_configs = OpConfigs(function.body.block, config.op_config(), target_of(ctx))
             equalize_channels(function, samples, op_configs)
             equalize_gains(function, samples, op_configs, target_of(ctx))
+            scale_branches(function.body.block, samples, partial(_gains, op_configs=op_configs), target_of(ctx))
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], op_configs: OpConfigs) -> int:
@@ -95,7 +99,7 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
         The number of pairs and joins of contractions that were equalized.
     """
     block = function.body.block
-    pairs = [p for p in channel_pairs(block) if p.scales_singly and _gains(p.writer, p.reader, op_configs)]
+    pairs = [p for p in channel_pairs(block) if p.scales_singly and _gains(p.writer.y, p.reader, op_configs)]
     joins = [j for j in channel_joins(block) if _join_gains(j, op_configs)]
     if not pairs and not joins:
         return 0
@@ -119,12 +123,12 @@ def _join_gains(join: ChannelJoin, op_configs: OpConfigs) -> bool:
     configs = [op_configs.of_value(w.y) for w in join.writers]
     if sums and any(c.searches_exponents and c.integers != "int16" for c in configs):
         return False
-    return all(_gains(w, r, op_configs) for w in join.writers for r in join.readers)
+    return all(_gains(w.y, r, op_configs) for w in join.writers for r in join.readers)
 
 
-def _gains(writer: WeightedOp, reader: WeightedOp, op_configs: OpConfigs) -> bool:
+def _gains(value: SSAValue, reader: WeightedOp, op_configs: OpConfigs) -> bool:
     """Whether equalizing gains more precision for the data between contractions than it costs the reader's weights."""
-    data, weights = op_configs.of_value(writer.y), op_configs.of(reader)
+    data, weights = op_configs.of_value(value), op_configs.of(reader)
     if weights.half is not None:
         return False  # floats have their own exponents
     if data.integers != "int16":

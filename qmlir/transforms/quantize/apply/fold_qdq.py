@@ -32,6 +32,7 @@ from qmlir.policies.float_rounding import state_addition, state_cast
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.fold_pads import FoldPadsPass
 from qmlir.transforms.nn.name_functions.functions import EXPORTED, NAMES
 from qmlir.transforms.nn.name_functions.name_functions import name, name_all
 from qmlir.transforms.nn.simplify import simplify
@@ -111,6 +112,7 @@ def gather_casts(module: ModuleOp) -> None:
     move_casts(module)
     cancel_transposes(module)
     move_casts(module)
+    FoldPadsPass.run(module)
     rewrite(module, (TurnAverageIntoConvolution(), KeepSteps()))
     _state_rounding(module)
 
