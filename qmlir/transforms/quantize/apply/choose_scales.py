@@ -78,12 +78,15 @@ from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_branches
 from qmlir.transforms.quantize.ranges.digits import find_kept, keep_digits, type_of_sums
+from qmlir.transforms.quantize.ranges.flat_ends import ranges_of_flat
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
 from qmlir.transforms.quantize.ranges.row_scales import type_of_row_sums, type_of_rows
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
+from qmlir.transforms.quantize.ranges.state_parts import StateParts, parts_of_states
 from qmlir.transforms.quantize.reasons import (
     DELIVERED,
     MOVED,
+    STATE_PARTS,
     Reason,
     called,
     carrier_name,
@@ -153,6 +156,7 @@ class _Chooser:
 
     def __init__(self, default: OpConfig, target: Target, block: Block):
         self.target, self.block = target, block
+        self.is_default_target = target.name == load_target().name
         self._look_at(block)
         self._settle(default, {})
         function = block.parent_op()
@@ -169,11 +173,14 @@ class _Chooser:
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.estimated = {o.value for o in observers if o.data_free is not None}
+        self.parts = parts_of_states(block, self.observed) if self.is_default_target else StateParts()
+        self.observed |= {value: self.observed[part] for value, part in self.parts.reads.items()}
 
     def _settle(self, default: OpConfig, kept: Mapping[Operation, Reason]) -> None:
         """Settles configs and groups, given which operations stay float for their digits."""
         self.op_configs = OpConfigs(self.block, default, self.target, kept)
         self.observed |= ranges_of_masked(self.block, self.observed, self.op_configs.of_value)
+        self.observed |= ranges_of_flat(self.observed, self.op_configs.of_value)
         self.groups = self._grouped()
 
     def run(self) -> dict[tuple[str, str], str]:
@@ -222,7 +229,8 @@ class _Chooser:
 
     def _grouped(self, floats: Sequence[Operation] = ()) -> ScaleGroups:
         states = state_values(self.block)
-        return ScaleGroups(self.operations, self.observed, self.op_configs.of_value, states, set(floats))
+        apart = {*floats, *self.parts.moving}
+        return ScaleGroups(self.operations, self.observed, self.op_configs.of_value, states, apart)
 
     # -- which operations --------------------------------------------------------------------------------------
 
@@ -235,8 +243,11 @@ class _Chooser:
             elif self.observed or decision_of(op) is None:  # without ranges there is nothing new to say
                 moves = isinstance(op, MovementOp) and op in self.kept.reasons
                 leave_float(op, MOVED if moves and not any(v.owner in able for v in data_operands(op)) else why)
-        for op in delivered(self.block, able, self.groups) if self.target.name == load_target().name else ():
+        for op in delivered(self.block, able, self.groups) if self.is_default_target else ():
             decide(op, "quantized", *DELIVERED)
+            del able[op]
+        for op in [o for o in self.parts.moving if o in able]:
+            decide(op, "quantized", *STATE_PARTS)
             del able[op]
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
