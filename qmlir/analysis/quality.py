@@ -16,7 +16,7 @@ that good networks lose a few dB. One that reaches less than half of these decib
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
 
@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.analysis.output_measure import thinned
+from qmlir.analysis.saturation import Ranges, Saturation, text_of
+from qmlir.analysis.tensors import tapped
 from qmlir.backends.reference import Reference
 from qmlir.compiler import loaded, main_function, reference
 from qmlir.devices.model.properties import products
@@ -103,11 +105,13 @@ class Quality(Shown):
     samples   the number of samples that were compared
     held_out  whether quantization has not seen these samples
     outputs   the outputs in order
+    exceeded  tensors that exceed on held out samples what their types hold, in program order; not recorded
     """
 
     samples: int
     held_out: bool
     outputs: tuple[OutputQuality, ...]
+    exceeded: tuple[Saturation, ...] = ()
 
     @property
     def sqnr(self) -> float | None:
@@ -135,7 +139,8 @@ class Quality(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the figures as plain data for JSON."""
-        return asdict(self) | {"outputs": [output.as_dict() for output in self.outputs]}
+        rows = {"outputs": self.outputs, "exceeded": self.exceeded}
+        return asdict(self) | {name: [row.as_dict() for row in each] for name, each in rows.items()}
 
 
 def quality(quantized: Network, module: Network | None = None, data: Calibration | None = None) -> Quality:
@@ -166,7 +171,10 @@ def quality(quantized: Network, module: Network | None = None, data: Calibration
     if module is None or data is None:
         got = "data alone" if module is None else "the float network alone"
         raise QmlirError("quality is measured of a float network on data", got=got, remedy="give both")
-    return measured(loaded(module), network, samples_given(data), held_out=True)
+    found = measured(loaded(module), network, samples_given(data), held_out=True)
+    if found.exceeded:
+        warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=2)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -189,10 +197,10 @@ def affordable_samples(module: ModuleOp) -> int:
 def kept_aside(module: ModuleOp, count: int) -> list[int]:
     """Returns the numbers of the samples that are kept aside, of `count` samples to quantize a network on.
 
-    They are drawn with a fixed seed, one in `PART`, but no more than are measured; none of fewer than `ENOUGH` samples,
-    or of a network with states, whose samples follow one another.
+    They are drawn with a fixed seed, one in `PART`, but no more than are measured; none of fewer than `ENOUGH` samples.
+    Of a network with states, a sample is a whole sequence.
     """
-    if count < ENOUGH or states_of(main_function(module)):
+    if count < ENOUGH:
         return []
     most = min(count // PART, KEPT, affordable_samples(module))
     return sorted(np.random.default_rng(SEED).permutation(count)[:most].tolist())
@@ -201,15 +209,29 @@ def kept_aside(module: ModuleOp, count: int) -> list[int]:
 def chosen_samples(module: ModuleOp, data: Calibration, *, held_out: bool) -> list[Any]:
     """Returns the samples on which a network is measured: as many as the time allows, evenly spread.
 
-    Of samples that quantization used, one in `PART` is enough, but at least `LEAST`; the samples of a network with
-    states follow one another, so that the first are taken.
+    Of samples that quantization used, one in `PART` is enough, but at least `LEAST`. The samples of a network with
+    states follow one another: the first calls are taken, of whole sequences as long as the time allows.
     """
     most = affordable_samples(module)
-    if states_of(main_function(module)) or not isinstance(data, Sized):
+    if states_of(main_function(module)):
+        return _first_calls(data, max(most, LEAST))
+    if not isinstance(data, Sized):
         return list(islice(iter(data), most))
     count = len(data)
     kept = thinned(count, most if held_out else min(most, max(LEAST, count // PART))) if count else []
     return list(picked(data, kept))
+
+
+def _first_calls(data: Calibration, most: int) -> list[Any]:
+    """Returns sequences, or samples of one sequence, with so many calls; the last sequence may end early."""
+    found: list[Any] = []
+    for sample in data:
+        if most <= 0:
+            break
+        is_sequence = isinstance(sample, list | tuple)
+        found.append(sample[:most] if is_sequence else sample)
+        most -= len(found[-1]) if is_sequence else 1
+    return found
 
 
 def picked(data: Calibration, numbers: Sequence[int]) -> Calibration:
@@ -243,10 +265,16 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     Raises:
         QmlirError: A network cannot be evaluated, or there is no sample.
     """
-    taken = list(samples)
+    ranges = Ranges(quantized) if held_out and not _has_quantized_types(module) else None
+    tapped_module, names = (module, []) if ranges is None else tapped(module, main_function(module))
+    taken, truth = list(samples), list[Sequence[Array]]()
     with np.errstate(all="ignore"):
-        truth = list(results_of(exact_reference(module), taken))
-        return compared(quantized, truth, results_of(reference(quantized), taken), held_out=held_out)
+        for results in results_of(exact_reference(tapped_module), taken):
+            truth.append(results[: len(results) - len(names)])
+            if ranges is not None:
+                ranges.add(dict(zip(names, results[len(truth[-1]) :], strict=True)))
+        found = compared(quantized, truth, results_of(reference(quantized), taken), held_out=held_out)
+    return found if ranges is None else replace(found, exceeded=tuple(ranges.exceeded()))
 
 
 def compared(
@@ -393,7 +421,9 @@ def recorded_quality(module: ModuleOp) -> Quality | None:
 
 
 def warn_of_quality(found: Quality) -> None:
-    """Warns of each output that reaches less than half of what its bits allow."""
+    """Warns of each output that reaches less than half of what its bits allow, and of tensors that saturate."""
+    if found.exceeded:
+        warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=3)
     for output in found.below:
         warnings.warn(text_below(found, output), QualityWarning, stacklevel=3)
 

@@ -5,14 +5,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import samples_of, stored_by
-from qmlir.cli.documents import add_json_option, write_document
-from qmlir.cli.flags import ArgumentParser, count
+from qmlir.cli.data import add_comparison_options, samples_for
+from qmlir.cli.documents import write_document
+from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.models import load_simplified
 from qmlir.cli.terminal import progress, say, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import OptionError, QmlirError
-from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from qmlir.analysis.differences import Agreement, Difference
@@ -29,11 +28,7 @@ def add_compare_options(parser: ArgumentParser) -> None:
         help="where the first run takes place, and given again, the second: cpu, reference (numpy), a device file, or "
         "a device that comes with qmlir (default: cpu, then reference; cpu twice for two networks)",
     )
-    with parser.section("samples"):
-        parser.add_options(*SAMPLES, what="inputs to compare on", required="data")
-    parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
-    parser.add_argument("--fail", action="store_true", help="exit with status 1 if a tensor differs")
-    add_json_option(parser)
+    add_comparison_options(parser, fails="differs")
 
 
 def run_compare(arguments: argparse.Namespace) -> None:
@@ -43,16 +38,14 @@ def run_compare(arguments: argparse.Namespace) -> None:
         QmlirError: A tensor differs, and `--fail` is given.
     """
     from qmlir.analysis.differences import compare, executor_given
-    from qmlir.compiler import load, main_function
-    from qmlir.ir.signature import signature_of
+    from qmlir.compiler import load
 
     named = _executors(arguments)
     first, second = (executor_given("--run", name) for name in named)
     module = load_simplified(arguments)
     paths: list[Path] = [arguments.model, *filter(None, [arguments.other])]
     models = [module, *map(load, paths[1:])]
-    stored = stored_by(*zip(models, paths, strict=True))
-    samples = samples_of(arguments, signature_of(main_function(module)), stored)
+    samples = samples_for(arguments, models, paths)
     shown = progress(samples, len(samples), "comparing")
     found = compare(module, shown, models[-1], executors=(first, second))
     if found.left_out:

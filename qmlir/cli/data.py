@@ -1,11 +1,14 @@
 """The samples that a command's options select."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from qmlir.cli.documents import add_json_option
+from qmlir.cli.flags import ArgumentParser, count
 from qmlir.cli.terminal import say
+from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -120,3 +123,22 @@ def samples_at(
     if source is not None:
         say(f"--{needed} {getattr(notes, needed)!r}, as in {source}")
     return Samples(path, signature, None, reading)
+
+
+def samples_for(
+    arguments: argparse.Namespace, models: "Sequence[ModuleOp]", paths: Sequence[Path], profile: Path | None = None
+) -> "Samples":
+    """Returns the samples that the options name, as inputs of the first of some models, read as `stored_by` says."""
+    from qmlir.ir.signature import main_function, signature_of
+
+    stored = stored_by(*zip(models, paths, strict=True), profile=profile)
+    return samples_of(arguments, signature_of(main_function(models[0])), stored)
+
+
+def add_comparison_options(parser: ArgumentParser, *, fails: str) -> None:
+    """Adds the options of a command that compares tensors; `fails` says what exits with status 1 by `--fail`."""
+    with parser.section("samples"):
+        parser.add_options(*SAMPLES, what="inputs to compare on", required="data")
+    parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
+    parser.add_argument("--fail", action="store_true", help=f"exit with status 1 if a tensor {fails}")
+    add_json_option(parser)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import samples_of, stored_by
+from qmlir.cli.data import samples_for
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import load_known
@@ -51,8 +51,6 @@ def _seconds(text: str) -> float:
 def run_report(arguments: argparse.Namespace) -> None:
     """Gathers the facts of some networks, and writes the page that shows them."""
     from qmlir.cli.labels import read_labels
-    from qmlir.compiler import main_function
-    from qmlir.ir.signature import signature_of
     from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report, require_plots
 
@@ -67,8 +65,7 @@ def run_report(arguments: argparse.Namespace) -> None:
     modules = [_load(path, arguments) for path in paths]
     samples = labels = None
     if arguments.data is not None:
-        stored = stored_by(*zip(modules, paths, strict=True), profile=arguments.profile)
-        samples = samples_of(arguments, signature_of(main_function(modules[0])), stored)
+        samples = samples_for(arguments, modules, paths, arguments.profile)
     if arguments.labels is not None and samples is not None:
         labels = read_labels(arguments.labels, samples, arguments.label_offset)
     made = report(

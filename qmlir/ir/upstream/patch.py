@@ -36,27 +36,9 @@ HEAD = '''\
 A prepared check only accepts: what it does not accept, or is not prepared for (several lists of operands or results,
 lists of regions or successors), is left to `OpDef.verify`, which says what is wrong.
 """
+'''
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
-
-from xdsl.ir import Attribute, Operation
-from xdsl.irdl import (
-    AttrConstraint,
-    OpDef,
-    OptAttributeDef,
-    OptionalDef,
-    OptPropertyDef,
-    ParsePropInAttrDict,
-    RangeConstraint,
-    SingleBlockRegionDef,
-    VariadicDef,
-    VerificationContext,
-)
-from xdsl.utils.exceptions import VerifyException
-
-
+ACCEPTS = '''\
 def accepts(definition: OpDef, op: Operation) -> bool:
     """Whether an operation certainly satisfies its definition but for its traits."""
     kept = vars(definition)
@@ -83,7 +65,9 @@ def patch() -> str:
     source, first = inspect.getsourcelines(definitions.interpreted)
     begin = first - 1 + next(i for i, line in enumerate(source) if line.rstrip().endswith('"""')) + 1
     changed = [*lines[:begin], *CALL.splitlines(keepends=True), *lines[begin:]]
-    parts = [HEAD.rstrip("\n"), *(inspect.getsource(getattr(definitions, name)).rstrip("\n") for name in PARTS)]
+    imports = inspect.getsource(definitions).partition('"""\n\n')[2].partition("\n\nfrom qmlir")[0]
+    taken = [inspect.getsource(getattr(definitions, name)) for name in PARTS]
+    parts = [part.rstrip("\n") for part in (f"{HEAD}\n{imports}", ACCEPTS, *taken)]
     added = ("\n\n\n".join(parts) + "\n").splitlines(keepends=True)
     return "".join([
         *difflib.unified_diff(lines, changed, f"a/{CHECKED}", f"b/{CHECKED}"),

@@ -29,7 +29,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.profiles.tensor_profile import require_finite
 from qmlir.settings.quant_config import config_of
-from qmlir.transforms.quantize.adjust.nominal import Meaning, nominal_meaning
+from qmlir.transforms.quantize.adjust.nominal import Meaning, for_all_samples, nominal_meaning
 
 # ---------------------------------------------------------------------------------------------------------------
 # Makes sums independent of the number of threads.
@@ -279,11 +279,12 @@ class SideBySide:
 
     def _store(self, values: dict[SSAValue, list[Array]], op: Operation, meaning: Meaning) -> None:
         """Computes the results of an operation for each sample; results that depend on constants alone only once."""
-        samples = self.samples[:1] if op.results[0] in self.fixed else self.samples
-        results = [meaning(*(values[v][i] for v in op.operands)) for i in samples]
-        for i, result in enumerate(op.results):
-            each = [r[i] for r in results]
-            values[result] = each * len(self.samples) if result in self.fixed else each
+        if op.results[0] in self.fixed:
+            once = meaning(*(values[v][0] for v in op.operands))
+            results = [[array] * len(self.samples) for array in once]
+        else:
+            results = for_all_samples(op, meaning, [values[v] for v in op.operands])
+        values.update(zip(op.results, results, strict=True))
 
     def _release(self, value: SSAValue) -> None:
         """Counts off one reader of a value, and drops the value after its last reader."""
