@@ -106,12 +106,14 @@ class Quality(Shown):
     held_out  whether quantization has not seen these samples
     outputs   the outputs in order
     exceeded  tensors that exceed on held out samples what their types hold, in program order; not recorded
+    worst     the number of the sample whose outputs err most; 0 of a network with states, whose samples are in order
     """
 
     samples: int
     held_out: bool
     outputs: tuple[OutputQuality, ...]
     exceeded: tuple[Saturation, ...] = ()
+    worst: int = field(default=0, compare=False)
 
     @property
     def sqnr(self) -> float | None:
@@ -140,7 +142,8 @@ class Quality(Shown):
     def as_dict(self) -> dict[str, Any]:
         """Returns the figures as plain data for JSON."""
         rows = {"outputs": self.outputs, "exceeded": self.exceeded}
-        return asdict(self) | {name: [row.as_dict() for row in each] for name, each in rows.items()}
+        told = {name: [row.as_dict() for row in each] for name, each in rows.items()}
+        return {"samples": self.samples, "held_out": self.held_out, **told}
 
 
 def quality(quantized: Network, module: Network | None = None, data: Calibration | None = None) -> Quality:
@@ -293,13 +296,17 @@ def compared(
     """
     if not truth:
         raise QmlirError("quality is measured on at least one sample", got="none")
-    sums = [Sums(spec.name, spec.shape) for spec in signature_of(main_function(quantized)).outputs]
+    signature = signature_of(main_function(quantized))
+    sums = [Sums(spec.name, spec.shape) for spec in signature.outputs]
     with np.errstate(all="ignore"):
         for ours, theirs in zip(truth, found, strict=True):
             for each, exact, other in zip(sums, ours, theirs, strict=True):
                 each.add(exact, other)
     bits = _bits_of_outputs(quantized)
-    return Quality(len(truth), held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
+    outputs = tuple(each.quality(b) for each, b in zip(sums, bits, strict=True))
+    shares = [np.array(each.noises) / each.signal for each in sums if each.signal]
+    worst = int(np.max(shares, axis=0).argmax()) if shares and not signature.states else 0
+    return Quality(len(truth), held_out, outputs, worst=worst)
 
 
 def exact_reference(module: ModuleOp) -> Reference:
@@ -333,6 +340,7 @@ class Sums:
     equal: float = 0.0
     samples: int = 0
     is_float: bool = field(default=True)
+    noises: list[float] = field(default_factory=list[float])
 
     @property
     def has_classes(self) -> bool:
@@ -342,9 +350,10 @@ class Sums:
     def add(self, truth: Array, found: Array) -> None:
         """Adds the output of both networks for a sample; elements that float itself has no number for are left out."""
         self.samples += 1
+        self.noises.append(0.0)
         self.is_float = np.issubdtype(truth.dtype, np.floating)
         if truth.shape != found.shape:
-            self.noise = math.inf
+            self.noise = self.noises[-1] = math.inf
             return
         if not self.is_float:
             self.equal += float((truth == found).mean()) if truth.size else 1.0
@@ -355,7 +364,8 @@ class Sums:
         f, q = truth[numbers].astype(np.float64), found[numbers].astype(np.float64)
         self.signal += float(f @ f)
         noise = float((q - f) @ (q - f))
-        self.noise += math.inf if math.isnan(noise) else noise
+        self.noises[-1] = math.inf if math.isnan(noise) else noise
+        self.noise += self.noises[-1]
         self.elements += f.size
         self.low, self.high = min(self.low, f.min(initial=0.0)), max(self.high, f.max(initial=0.0))
 

@@ -38,6 +38,9 @@ def _row_quotient(d: Deriver, node: Node) -> Derived:
     made = next((n for n in d.network.nodes if acc in n.results), None)
     if made is None or made.kind != "qint.matmul" or made.operands[0] != weights or made.number("lhs_zero_point"):
         raise UnprovenError("other numbers", "must divide sums of products by the sum of their weights")
+    shares = next((n for n in d.network.nodes if weights in n.results), None)
+    if shares is None or shares.kind != "qint.exponentials" or shares.properties["table"].values[0] < 1:
+        raise UnprovenError("0 for the greatest score", "must have a weight of at least 1 in each row")
     (least, most), (low, high) = d.operand(node, 1), d.operand(made, 1, "rhs_zero_point")
     unit, fraction, offset = (node.number(key) for key in ("unit", "fraction", "offset"))
     if least < 0 or offset > 1 << 19 or max(-low, high) * unit > offset << fraction or fraction < 9:

@@ -101,6 +101,7 @@ PASSES: dict[str, str] = {
     "settle-transposes": "qmlir.transforms.nn.cancel_transposes:SettleTransposesPass",
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
     "name-functions": "qmlir.transforms.nn.name_functions.name_functions:NameFunctionsPass",
+    "attention-scores": "qmlir.transforms.nn.attention_scores:AttentionScoresPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
     "float-products": "qmlir.transforms.nn.float_products:FloatProductsPass",
     "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",

@@ -64,6 +64,16 @@ NORM = f"""
   %1 = nn.lp_normalization %0 {{axis = 3 : i64, p = 2 : i64}} : {WIDE} -> {WIDE}
   %y = nn.sigmoid %1 : {WIDE} -> {WIDE}"""
 
+ROWS = "tensor<1x36x4xf32>"
+
+ATTENTION = f"""
+  %1 = nn.reshape %0 {{shape = array<i64: 1, 36, 4>}} : {WIDE} -> {ROWS}
+  %2 = nn.transpose %1 {{permutation = array<i64: 0, 2, 1>}} : {ROWS} -> tensor<1x4x36xf32>
+  %3 = nn.matmul %1, %2 : {ROWS}, tensor<1x4x36xf32> -> tensor<1x36x36xf32>
+  %4 = nn.softmax %3 {{axis = 2 : i64}} : tensor<1x36x36xf32> -> tensor<1x36x36xf32>
+  %5 = nn.matmul %4, %1 : tensor<1x36x36xf32>, {ROWS} -> {ROWS}
+  %y = nn.reshape %5 {{shape = array<i64: 1, 6, 6, 4>}} : {ROWS} -> {WIDE}"""
+
 
 def _network(body: str, folder: Path) -> Path:
     """A float network of a convolution and the operations of `body`."""
@@ -119,6 +129,7 @@ CERTIFICATES: Mapping[str, Callable[[Path], Path]] = {
     "int16": of_network(LEAKY, precision="int16"),
     "tables": of_network(TABLES),
     "norm": of_network(NORM),
+    "attention": of_network(ATTENTION),
     "few bits": of_network(SUMS, weight_precision="int4"),
     "groups": of_network(GROUPED, weight_precision="int4", granularity="group-32"),
     "codebook": of_network(SUMS, weight_precision="int4", weight_levels="codebook"),

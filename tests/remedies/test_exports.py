@@ -7,7 +7,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.tflite import model as tflite_model
+from tests.frontends.onnx.agreement import load
 from tests.remedies.case import Action, Case, both, check, command, passes
+from tests.transforms.nn.test_attention_scores import LENGTH, WIDTH, normal
+from tests.transforms.nn.test_attention_scores import attention as layers_of_attention
 
 I8, I16 = "!quant.uniform<i8:f32, 0.5:-3>", "!quant.uniform<i16:f32, 0.015625>"
 
@@ -189,6 +192,19 @@ PRODUCT = function(
     x="tensor<2x3xi32>", u="tensor<3x2xi32>", y="tensor<2x2xi32>",
 )  # fmt: skip
 
+
+def attention(residuals: str, kept: str) -> Action:
+    """Quantizes attention between layers and exports it."""
+
+    def run(folder: Path) -> None:
+        data = [normal(1, LENGTH, WIDTH, seed=s) for s in range(4)]
+        proto = load(layers_of_attention("split", "scores", "softmax"))
+        network = qmlir.quantize(proto, data=data, residuals=residuals, attention=kept, measure=False)
+        qmlir.export(network, folder / "case.tflite", format="tflite")
+
+    return run
+
+
 TO_TFLITE = {
     "give its result a wider range": edited(layer().replace("f32, 0.25", "f32, 1024.0"), ("1024.0", "0.25")),
     "let its data be integers of 8 bits": edited(PRODUCT, ("i32", "i8")),
@@ -208,6 +224,9 @@ TO_TFLITE = {
         export(unary("nn.erf %x", I16)), both(export(unary("nn.erf %x", I8)), export(unary("nn.tanh %x", I16)))
     ),
     "rewrite the model without it": edited(DILATED, (", dilations = array<i64: 2, 2>", ""), ("1x1x3x3", "1x3x5x3")),
+    "quantize with --residuals same --attention stored, which leave its result in 8 bits": Case(
+        attention("outliers", "auto"), attention("same", "stored")
+    ),
     "quantize its result in … bits": edited(WIDER, ("i16:f32", "i8:f32")),
     "quantize the weights symmetrically": edited(layer(w="i8:f32, 0.25:3"), ("0.25:3", "0.25")),
     "quantize the weights in 8 bits": edited(

@@ -19,7 +19,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 from qmlir.errors import QmlirWarning, UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
-from qmlir.ir.facts import ON_FLOATS
+from qmlir.ir.facts import ON_FLOATS, RESIDUAL
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 
@@ -225,8 +225,10 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
         return [x, w]
     y = values.form(op.y)
     if y.parameters is not None and y.dtype != x.dtype and (x.dtype, y.dtype) != (INT16, INT8):
-        raise UnsupportedError(f"needs a result of {x.dtype.name} beside data of {x.dtype.name}", y.dtype.name,
-                     f"quantize its result in {8 * x.dtype.itemsize} bits")  # fmt: skip
+        remedy = f"quantize its result in {8 * x.dtype.itemsize} bits"
+        if RESIDUAL.on(op):
+            remedy = "quantize with --residuals same --attention stored, which leave its result in 8 bits"
+        raise UnsupportedError(f"needs a result of {x.dtype.name} beside data of {x.dtype.name}", y.dtype.name, remedy)
     if w.dtype != WEIGHTS[x.dtype]:
         raise UnsupportedError(f"needs weights of {WEIGHTS[x.dtype].name} beside data of {x.dtype.name}", w.dtype.name,
                      "quantize the weights in 8 bits")  # fmt: skip

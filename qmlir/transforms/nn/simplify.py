@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.ir.budget import Budget, budget_of
+from qmlir.transforms.nn.attention_scores import AttentionScoresPass
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.drop_bounds import DropBoundsPass
 from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
@@ -41,6 +42,7 @@ def steps(budget: Budget) -> tuple[Step, ...]:
         partial(cancel_transposes, budget=budget),  # operations that fuse then are adjacent
         FoldBatchNormPass.run,
         FuseBiasPass.run,
+        AttentionScoresPass.run,  # behind the biases of the layers that compute queries and keys
         GlobalPoolsPass.run,
         FoldPadsPass.run,
         FuseActivationPass.run,  # last: scale and bias do not fold into a clamped contraction

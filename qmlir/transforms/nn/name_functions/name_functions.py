@@ -10,19 +10,23 @@ A function is known by its values, not by its operators (probes.py), so that it 
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
-from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
+from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.elementwise import FunctionOp, PointwiseOp
-from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.name_functions.cones import Cone, Named, cones
 from qmlir.transforms.nn.name_functions.functions import NAMES, Name, name_function
+from qmlir.transforms.nn.name_functions.hidden_rows import (
+    ChooseBehindProduct,
+    NameInfinityTest,
+    TestMaskForRows,
+    UnmaskHiddenRows,
+)
 from qmlir.transforms.nn.name_functions.hinges import name_hinge
 from qmlir.transforms.nn.name_functions.norms import name_norm
 from qmlir.transforms.nn.name_functions.probes import MOVED, is_readable
@@ -31,25 +35,7 @@ Naming = Callable[[Cone], Named | None]
 """Gives the operations that compute a cone's end from its base by name, or None."""
 
 
-class NameInfinityTest(RewritePattern):
-    """equal(x, ±∞) → is_inf(x): the body of ONNX's Attention looks for rows that a mask hides entirely so."""
-
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: nn.EqualOp, rewriter: PatternRewriter) -> None:
-        for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
-            if not isinstance(other.owner, nn.ConstantOp) or isinstance(x.owner, nn.ConstantOp):
-                continue
-            values = other.owner.value.array
-            if not is_float(x) or shape_of(x) != shape_of(op.y) or values.size == 0:
-                continue
-            if np.isinf(values).all() and (values == values.flat[0]).all():
-                above = bool(values.flat[0] > 0)
-                signs = {"positive": BoolAttr.from_bool(above), "negative": BoolAttr.from_bool(not above)}
-                replace(rewriter, op, [nn.IsInfOp.make([x], signs)])
-                return
-
-
-ENDS = (nn.LogOp, nn.ReciprocalOp, nn.NegOp, nn.ReluOp, nn.ClampOp)
+ENDS = (nn.LogOp, nn.ExpOp, nn.ReciprocalOp, nn.NegOp, nn.ReluOp, nn.ClampOp)
 """The functions of one element with which a spelling of another function may end."""
 
 
@@ -108,7 +94,7 @@ class _Block:
 class NameFunctionsPass(PatternPass):
     """Replaces the operators that a model writes a GELU, a normalization, a softmax … as, by one operation.
 
-    Comparisons with ∞ become `nn.is_inf`.
+    Comparisons with ∞ become `nn.is_inf`, and tests for rows of a softmax that a constant mask hides constants.
 
     ```mlir
     %0 = nn.div %x, %root : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
@@ -122,7 +108,7 @@ class NameFunctionsPass(PatternPass):
     """
 
     name = "name-functions"
-    PATTERNS = (NameInfinityTest(),)
+    PATTERNS = (NameInfinityTest(), TestMaskForRows(), UnmaskHiddenRows(), ChooseBehindProduct())
 
     @classmethod
     def run(cls, module: ModuleOp) -> bool:

@@ -26,7 +26,7 @@ OUTSIDE = 1.01e-6
 LEAST_EPSILON = 1e-24
 """The epsilon of a normalization that keeps only zeros from being divided by zero."""
 
-_EXPONENTIAL = {nn.ExpOp, nn.LogOp}
+_EXPONENTIAL = {nn.ExpOp, nn.LogOp, *EXPONENTIALS}
 _SUMS = {nn.ReduceSumOp, nn.ReduceMeanOp, nn.GlobalAveragePoolOp, *EXPONENTIALS}
 _ROOTS = {nn.SqrtOp, nn.RsqrtOp, nn.PowOp}
 """Operations without which there is no softmax, and no normalization."""
@@ -35,6 +35,8 @@ _ROOTS = {nn.SqrtOp, nn.RsqrtOp, nn.PowOp}
 def name_norm(cone: Cone) -> Named | None:
     """The operations that compute a cone's end from its base as a normalization or a softmax, if they do."""
     kinds = {type(op) for op in cone.operations}
+    if nn.IsNaNOp in kinds:  # its operand is not a number in a row that a mask hides, which no probe has
+        return None
     if not (kinds & _EXPONENTIAL and kinds & _SUMS) and not (kinds & _ROOTS and kinds & set(REDUCED)):
         return None
     try:

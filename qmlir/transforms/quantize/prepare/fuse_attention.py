@@ -5,17 +5,19 @@ two, or 0. The sums of products need no probabilities: the exponentials of a row
 the product of each row is divided by the row's sum once (`nn.attend`). A softmax that something else than the product
 reads stays as it is, and so does one whose product the policy quantizes in another way.
 
-Two tensors around the products get 16 bits where the rest of the network has 8, if the policy says nothing of them:
+Tensors around the products get 16 bits where the rest of the network has 8, if the policy says nothing of them:
 
 * the scores, from the sums of products that they are to the exponentials. They are requantized from sums of 32 bits,
   which costs nothing, and a step of 8 bits is a large part of an exponential where masked and large scores are far
   apart;
+* query and key, if rounding them to 8 bits moves the exponentials by so much that it leaves an SQNR below `LEAST` dB;
+  the value likewise;
 * the results, if rounding them to 8 bits would leave an SQNR below `LEAST` dB. Under a causal mask the first rows are
   one value, the last the mean of all, and a scale that holds the first is coarse for the last. The layer that reads
   them then multiplies its weights by data of 16 bits, and keeps its own result in 16 bits if the network returns it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -27,10 +29,24 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import AddOp, AttendOp, ConstantOp, DivOp, MatMulOp, MulOp, SoftmaxOp, WhereOp
+from qmlir.dialects.nn import (
+    AddOp,
+    AttendOp,
+    ConstantOp,
+    DivOp,
+    IsInfOp,
+    IsNaNOp,
+    LpNormalizationOp,
+    MatMulOp,
+    MulOp,
+    ReduceMaxOp,
+    SoftmaxOp,
+    WhereOp,
+)
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.movement import BroadcastOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
+from qmlir.dialects.nn.normalization import OverTrailingOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.target import Target
 from qmlir.ir.facts import POLICY
@@ -46,7 +62,10 @@ from qmlir.transforms.quantize.prepare.widen_residuals import noise_of, uses_of,
 from qmlir.transforms.quantize.reasons import names_format
 
 LEAST = 42.0
-"""The SQNR in dB that rounding the results to 8 bits must leave, for them to stay in 8 bits."""
+"""The SQNR in dB that rounding a tensor to 8 bits must leave of the results, for it to stay in 8 bits."""
+
+MADE = (WeightedOp, OverTrailingOp, LpNormalizationOp)
+"""Operations whose results, as query, key or value, may be of 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +107,7 @@ def fuse_attention(block: Block, default: OpConfig, target: Target) -> None:
             observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
             _widen_scores(attend.x, observers, default, target)
             _widen_result(attend, observers, default, target)
+            _widen_operands(attend, observers, default, target)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -102,6 +122,10 @@ def _path(softmax: SoftmaxOp) -> list[Operation] | None:
     while True:
         observers = [u.operation for u in value.uses if isinstance(u.operation, ObserveOp)]
         readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+        if (guard := _guard(value, readers)) is not None:
+            path.append(guard)
+            value = guard.y
+            continue
         if len(readers) != 1 or any(POLICY.on(o) for o in observers):
             return None
         (reader,) = readers
@@ -112,6 +136,20 @@ def _path(softmax: SoftmaxOp) -> list[Operation] | None:
         if (moved := _moved_to(reader, axis)) is None:
             return None
         value, axis = reader.results[0], moved
+
+
+def _guard(value: SSAValue, readers: Sequence[Operation]) -> WhereOp | None:
+    """The choice of a constant for the rows of a softmax that a mask hides entirely; None without such.
+
+    Models find them by numbers that are none, or are infinite. Those of a quantized network are neither.
+    """
+    choice = next((o for o in readers if isinstance(o, WhereOp)), None)
+    if choice is None or choice.rhs is not value or not isinstance(choice.lhs.owner, ConstantOp):
+        return None
+    test = choice.condition.owner
+    while isinstance(test, MovementOp):
+        test = test.operands[0].owner
+    return choice if isinstance(test, IsNaNOp | IsInfOp) and {*readers} <= {choice, test} else None
 
 
 def _moved_to(op: Operation, axis: int) -> int | None:
@@ -143,6 +181,8 @@ def _fuse(softmax: SoftmaxOp, path: list[Operation]) -> AttendOp:
     assert isinstance(product, MatMulOp)
     scores, new = softmax.x, list[Operation]()
     for op in movements:
+        if isinstance(op, WhereOp):
+            continue
         moved = op.clone({op.operands[0]: scores})
         new.append(moved)
         scores = moved.results[0]
@@ -155,10 +195,22 @@ def _fuse(softmax: SoftmaxOp, path: list[Operation]) -> AttendOp:
     product.y.replace_all_uses_with(attend.y)
     take_over(attend.y, names)
     for op in reversed((softmax, *path)):
-        for observer in [u.operation for u in op.results[0].uses]:
-            Rewriter.erase_op(observer)
-        Rewriter.erase_op(op)
+        _erase(op)
     return attend
+
+
+def _erase(op: Operation) -> None:
+    """Erases an operation whose result only observers read, and the test for a choice with it."""
+    for observer in [u.operation for u in op.results[0].uses if isinstance(u.operation, ObserveOp)]:
+        Rewriter.erase_op(observer)
+    if op.results[0].uses:
+        return  # the test for a choice reads it, and goes with the choice
+    tests = [op.condition.owner] if isinstance(op, WhereOp) else []
+    tests += [v.owner for v in op.operands] if isinstance(op, IsNaNOp | IsInfOp | MovementOp) else []
+    Rewriter.erase_op(op)
+    for test in tests:
+        if isinstance(test, IsNaNOp | IsInfOp | MovementOp | ReduceMaxOp) and not uses_of(test.results[0]):
+            _erase(test)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -181,6 +233,49 @@ def _widen_scores(scores: SSAValue, observers: Mapping[SSAValue, ObserveOp], def
         for step in reversed(steps):
             if not isinstance(step, MovementOp) or isinstance(step, WhereOp):
                 widen(step, op_config_of(step, default), step, target, why)
+
+
+def _widen_operands(
+    attend: AttendOp, observers: Mapping[SSAValue, ObserveOp], default: OpConfig, target: Target
+) -> None:
+    """Gives query, key and value 16 bits where rounding them to 8 bits is too coarse.
+
+    A score that is off by d makes its probability off by the share d.
+    """
+    product = attend.x
+    while isinstance(op := product.owner, Operation) and (source := _scores_of(op)) is not None:
+        product = source
+    readers: list[tuple[Operation, Sequence[SSAValue], float]] = [(attend, [attend.v], 1.0)]
+    if isinstance(op, MatMulOp) and (size := _mean_square(observers.get(op.y))) is not None:
+        readers.append((op, [op.lhs, op.rhs], size))
+    for reader, operands, weight in readers:
+        values = [_source_of(v) for v in operands]
+        noises = [noise_of(v, observers.get(v), default, bulk=False) or 0.0 for v in values]
+        why = "reads 16 bits, as 8 bits would move the results of attention"
+        if sum(noises) * weight < 10 ** (-LEAST / 10) or not all(isinstance(v.owner, MADE) for v in values):
+            continue
+        if widen(reader, op_config_of(reader, default), reader, target, why):
+            for value in values:
+                made = value.owner
+                assert isinstance(made, Operation)
+                widened = observers[value] if isinstance(made, WeightedOp) else made
+                widen(widened, op_config_of(made, default), made, target, "in 16 bits for attention")
+
+
+def _source_of(value: SSAValue) -> SSAValue:
+    """The value whose elements a value moves, up to one that several operations read."""
+    while len(uses_of(value)) == 1 and isinstance(op := value.owner, MovementOp) and len(data_operands(op)) == 1:
+        value = data_operands(op)[0]
+    return value
+
+
+def _mean_square(observer: ObserveOp | None) -> float | None:
+    """The mean square of an observed tensor; None without a histogram."""
+    seen = None if observer is None else observer.observation
+    if seen is None or seen.histogram is None:
+        return None
+    held = seen.histogram
+    return float((held.counts * held.centers**2).sum() / max(held.counts.sum(), 1))
 
 
 def _scores_of(op: Operation) -> SSAValue | None:
