@@ -71,9 +71,8 @@ def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observa
         op_config: The options in effect for the tensor.
     """
     lo, hi = seen.bounds
-    if seen.derived or seen.histogram is None or lo == hi:
-        return seen
-    if not leaves_room(op_config) or argument_of(value) is not None:
+    given = seen.derived or argument_of(value) is not None
+    if given or seen.histogram is None or not leaves_room(op_config) or lo == hi:
         return seen
     if op_config.searches_exponents and op_config.integers != "int16" and -lo > hi and _is_result(value):
         return seen
