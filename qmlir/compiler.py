@@ -174,8 +174,66 @@ def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Prof
     return Profiler(observed, most, per_channel=by_channel), Pipeline(*stages.PROFILE)(observed)
 
 
-learn = profile
-"""`profile` under a name that no argument hides."""
+class Replayed(list[dict[str, Array]]):
+    """Samples of a network with states as single calls: the states before each call are further inputs."""
+
+
+@collected_rarely
+def give_ranges(
+    module: ModuleOp, profile: "Profile | str | Path | None", data: Calibration | None
+) -> Calibration | None:
+    """Gives the tensors of a float network their ranges, on observers in place.
+
+    A network that is quantized several times gets its ranges once: `quantize` takes it as it is then, without a
+    profile, and the samples that this function returns.
+
+    Args:
+        module: The network.
+        profile: The ranges; None to learn them from the data if the network has none.
+        data: Samples, as for `quantize`.
+
+    Returns:
+        The samples, which may be read again; those of a network with states as single calls.
+    """
+    from qmlir.transforms.quantize.quantize import learns_ranges
+    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+    from qmlir.transforms.quantize.ranges.observers import observers, without_observers
+
+    samples = arguments.samples_given(data) if data is not None else None
+    samples = list(samples) if isinstance(samples, Iterator) else samples  # several steps read them
+    held, source, fresh = None, "profile", False
+    has_states = samples is not None and not isinstance(samples, Replayed) and bool(states_of(main_function(module)))
+    calls = Replayed()
+    if profile is not None:
+        held, source = arguments.profile_given(profile)
+    elif samples is not None and learns_ranges(module):
+        refuse_opaque(module, "the network")
+        if fresh := not observers(module):
+            Pipeline(*stages.OBSERVE).apply(module, make_context())
+        observed = module if fresh else Pipeline(*stages.OBSERVE)(module)
+        held = _profiled(observed, samples, calls if has_states else None)
+    if samples is not None and has_states:
+        samples = calls or Replayed(compile(without_observers(module)).replayed(samples))
+    if held is not None:
+        apply_profile(module, held, source=source, switch=PARTIAL, simplified=fresh)
+        note_reading(module, held.notes)
+    return samples
+
+
+def _profiled(observed: ModuleOp, samples: Calibration, calls: "list[dict[str, Array]] | None") -> "Profile":
+    """Learns the ranges of a network with observers; `calls` receives its samples as single calls, unless it is None.
+
+    Raises:
+        ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
+    """
+    from qmlir.profiles.tensor_profile import BINS
+    from qmlir.running.profiler import Profiler
+
+    profiler = Profiler(observed, BINS, per_channel=False)
+    found = profiler.profile(compile(Pipeline(*stages.PROFILE)(observed)), samples, calls=calls)
+    if not found.samples:
+        raise ProfileError("calibration data", "must hold at least one sample", got="none")
+    return found
 
 
 def read_samples(
@@ -240,8 +298,8 @@ def quantize(
     from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.quantize import learns_ranges
-    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
-    from qmlir.transforms.quantize.ranges.observers import without_observers
+    from qmlir.transforms.quantize.ranges.growing_states import warn_of_growing_states
+    from qmlir.transforms.quantize.ranges.observers import observers
 
     rules = arguments.policy_given(policy)
     result = loaded(module).clone()
@@ -256,28 +314,27 @@ def quantize(
     context = context_of(result)
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
+    samples = None
+    is_imported = profile is None and is_as_imported(result) and not observers(result)
     if data is not None:
-        given = arguments.samples_given(data)
-        context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
         if profile is None and learns_ranges(result):
+            is_imported = False
             check_before_ranges(result, rules, settings)
-            profile = learn(result, samples)
-        if states_of(main_function(result)):
-            context.samples[""] = list(compile(without_observers(result)).replayed(samples))
-    if profile is not None:
-        held, source = arguments.profile_given(profile)
-        apply_profile(result, held, source=source, switch=PARTIAL)
-        note_reading(result, held.notes)
+        context.samples[""] = samples = give_ranges(result, profile, data)
+    elif profile is not None:
+        give_ranges(result, profile, None)
     if isinstance(notes := getattr(data, "notes", None), ReadingNotes):  # of samples that were read from files
         note_reading(result, notes)
     note_reading(result, _notes(preprocess, dtype))
     Pipeline(*() if target is None else stages.FOR_DEVICE).apply(result, context)
     step = configured_pass("quantize", {"fail_on_float": bool(fail_on_float)})
     context.policy = rules.with_default(config.options())
-    if profile is not None or not is_as_imported(result):  # else its own file says how it is quantized
+    if not is_imported:  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
     step.apply(context, result)
     verify(result)
+    if isinstance(samples, Replayed):
+        warn_of_growing_states(result, samples)
     return result
 
 

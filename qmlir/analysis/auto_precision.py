@@ -302,7 +302,7 @@ class _Search:
     def _raise_worst(self) -> bool:
         """Raises the operations that must err less if the outputs are to reach the target; returns whether any."""
         quantized = self.current.quantized
-        some = self.samples[: max(1, min(2, affordable_samples(self.module) // 8))]
+        some = self.current.verdict.worst_samples(max(1, min(2, affordable_samples(self.module) // 8)))
         effects = Effects(*self.judges[0].with_logits(quantized), some)
         evaluations = max(2 * FEWEST, min(EVALUATIONS, int(RANKING / seconds_of(self.module))))
         total = effects.noise(effects.names)

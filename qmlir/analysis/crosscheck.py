@@ -6,15 +6,18 @@ A form is a file, and where it runs:
     net.mlir                as machine code of this processor
     FILE@WHERE              as qmlir reads the file: on the `cpu`, in the `reference` (numpy), or on a device
 
+A network with states runs on sequences, in each form with the states of its own: an error that a step leaves in a state
+is in all steps behind it. The first tensor is that of the first step, then.
+
 Tensors are compared as the numbers that they stand for, by their names. Runtimes keep channels first where qmlir has
 them last, so that a tensor may be the other's with its axes moved. `compare` (differences.py) is for runs that must
 agree in all bits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -22,20 +25,21 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.analysis.differences import Run, executor_given
 from qmlir.analysis.other_runtimes import RUNTIMES, tensors_in_runtime
 from qmlir.analysis.quality import OutputQuality, Sums
+from qmlir.analysis.saturation import Ranges
 from qmlir.analysis.tensors import as_read
 from qmlir.compiler import load, loaded, main_function
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import QmlirError
+from qmlir.ir.callable_network import Calibration, Sample
 from qmlir.ir.interfaces import Array, TensorOp
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import signature_of
+from qmlir.ir.states import states_of
 from qmlir.policies.ledger import decided_operations
 from qmlir.settings.arguments import samples_given
 
 FLOAT_BITS = 24
 """The bits that float32 rounds to."""
-
-Sample = Array | Mapping[str, Array]
 
 Form = ModuleOp | str | Path
 """A form of a network: a module, or a file and perhaps where it runs."""
@@ -54,7 +58,8 @@ class CheckedTensor:
     scaled     whether the channels of one form are those of the other times a factor each, as equalization makes them;
                the figures are those without the factors
     diverges   whether the SQNR is less than half of what the bits allow
-    why        what the ledger says of the operation; empty without a ledger
+    sample     the first sample, counted from 0, that is as far off by itself; None if the tensor does not diverge
+    why        what the ledger says of the operation, and whether the tensor saturates; empty without either
     """
 
     tensor: str
@@ -65,6 +70,7 @@ class CheckedTensor:
     allowed: float | None
     scaled: bool
     diverges: bool
+    sample: int | None
     why: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -79,34 +85,41 @@ class Crosscheck:
     rows      the tensors that both forms have, in the order in which the network computes them
     left_out  tensors of the first form that the second has not, or in another shape
     samples   the number of samples
+    starts    the samples before which the states of the network are reset; empty without states
     """
 
     rows: tuple[CheckedTensor, ...]
     left_out: tuple[str, ...]
     samples: int
+    starts: tuple[int, ...] = ()
 
     @property
     def first(self) -> CheckedTensor | None:
-        """The first tensor that diverges; the operation that makes it is where the two forms part."""
-        return next((row for row in self.rows if row.diverges), None)
+        """The first tensor that diverges, in the first step; the operation that makes it is where the forms part."""
+        rows = [row for row in self.rows if row.diverges]
+        return min(rows, key=lambda row: row.sample or 0 if self.starts else 0, default=None)
 
 
 def crosscheck(
-    first: Form, second: Form, samples: Iterable[Sample], *, bind: Mapping[str, int] | None = None
-) -> Crosscheck:
+    first: Form, second: Form, samples: Calibration, *, bind: Mapping[str, int] | None = None,
+    state: Mapping[str, str] | None = None,
+) -> Crosscheck:  # fmt: skip
     """Compares two forms of a network tensor by tensor.
 
     Args:
         first: A module, or a file: `FILE` runs in its own runtime, `FILE@WHERE` as qmlir reads it, on the `cpu`, in the
             `reference` or on a device.
         second: Another form of the network.
-        samples: Arrays for the only input, or dicts of arrays by input name.
+        samples: Arrays for the only input, or dicts of arrays by input name. To a network with states they are one
+            sequence, and a list of them is a sequence of its own.
         bind: Values for the symbolic dimensions of .onnx files; an unbound first dimension is 1.
+        state: Inputs of files that live from call to call, each with the output that is its next value; files that name
+            their states, and modules, need none.
 
     Raises:
         OptionError: There is no such device.
         UnsupportedError: A runtime is not installed.
-        QmlirError: The forms have no tensor in common, there is no sample, or a network has states.
+        QmlirError: The forms have no tensor in common, there is no sample, or only one of them has states.
 
     >>> import qmlir
     >>> q = qmlir.quantize("digits.onnx", data=samples)
@@ -116,7 +129,26 @@ def crosscheck(
     given = list(samples_given(samples))
     if not given:
         raise QmlirError("a crosscheck needs at least one sample", got="none")
-    return _checked(_form(first, given, bind), _form(second, given, bind), len(given))
+    forms = [_network(form, bind, state) for form in (first, second)]
+    counts = [len(states_of(main_function(network))) for _, _, network in forms]
+    if min(counts) < max(counts):
+        remedy = "name the states of both by --state"
+        raise QmlirError("both forms must have the same states", got=" and ".join(map(str, counts)), remedy=remedy)
+    flat, starts = _in_sequences(given) if max(counts) else (cast(list[Sample], given), [])
+    ours, theirs = (_form(*form, flat, starts) for form in forms)
+    return _checked(ours, theirs, len(flat), tuple(starts))
+
+
+def _in_sequences(given: Calibration) -> tuple[list[Sample], list[int]]:
+    """Returns the samples of all sequences, and the number of the first sample of each."""
+    flat, starts, inside = list[Sample](), list[int](), False
+    for each in given:
+        whole = isinstance(each, list | tuple)
+        if whole or not inside:
+            starts.append(len(flat))
+        flat.extend(each if whole else [cast(Sample, each)])
+        inside = not whole
+    return flat, starts
 
 
 @dataclass(frozen=True)
@@ -128,6 +160,7 @@ class _Form:
     makers: Mapping[str, str]
     whys: Mapping[str, str]
     outputs: Sequence[str]
+    network: ModuleOp
 
 
 def parted(given: "str | Path") -> tuple[Path, str]:
@@ -136,21 +169,31 @@ def parted(given: "str | Path") -> tuple[Path, str]:
     return (Path(name), where) if at and not Path(str(given)).exists() else (Path(str(given)), "")
 
 
-def _form(given: Form, samples: Sequence[Sample], bind: Mapping[str, int] | None) -> _Form:
+def _network(
+    given: Form, bind: Mapping[str, int] | None, state: Mapping[str, str] | None
+) -> tuple[Path | None, str, ModuleOp]:
+    """The file of a form, where it runs, and its network as qmlir reads it."""
     path, where = (None, "cpu") if isinstance(given, ModuleOp) else parted(given)
-    network = loaded(given if path is None else load(path, bind=bind) if path.suffix == ".onnx" else path)
+    if path is None or path.suffix not in RUNTIMES:
+        return path, where, loaded(given if path is None else path)
+    return path, where, load(path, bind=bind if path.suffix == ".onnx" else None, state=state)
+
+
+def _form(path: Path | None, where: str, network: ModuleOp, samples: Sequence[Sample], starts: Sequence[int]) -> _Form:
     signature = signature_of(main_function(network))
     outputs = [spec.name for spec in signature.outputs]
-    if signature.states:
-        where = str(path or "the network")
-        raise QmlirError("a crosscheck compares single calls", where=where, got="a network with states")
     if path is not None and not where and path.suffix in RUNTIMES:
         names = [spec.name for spec in signature.inputs]
-        found = tensors_in_runtime(path, names, [signature.arrays(sample) for sample in samples])
-        return _Form(found.samples, found.bits, found.makers, {}, outputs)
+        arrays = [signature.arrays(sample) for sample in samples]
+        found = tensors_in_runtime(path, names, arrays, signature.states, starts or (0,))
+        return _Form(found.samples, found.bits, found.makers, {}, outputs, network)
     run = Run(network, executor_given("form", where or "cpu"), str(path or "the network"), stored=False)
-    tensors = [run.tensors(sample) for sample in samples]
-    return _Form(tensors, _bits_of(network), run.operations, _whys_of(network), outputs)
+    tensors: list[Mapping[str, Array]] = []
+    for number, sample in enumerate(samples):
+        if number in starts:
+            run.reset()
+        tensors.append(run.tensors(sample))
+    return _Form(tensors, _bits_of(network), run.operations, _whys_of(network), outputs, network)
 
 
 def _bits_of(module: ModuleOp) -> dict[str, int]:
@@ -165,7 +208,20 @@ def _whys_of(module: ModuleOp) -> dict[str, str]:
     return {tensor_name(r): entry.reason for op, entry in decided_operations(module) for r in op.results}
 
 
-def _checked(first: _Form, second: _Form, count: int) -> Crosscheck:
+def _saturated(first: _Form, second: _Form) -> dict[str, str]:
+    """What the ledger says of the second form, and of tensors that exceed there what they hold."""
+    ranges, whys = Ranges(second.network), dict(second.whys)
+    for sample in first.samples:
+        ranges.add(sample)
+    for found in ranges.exceeded():
+        ends = f"[{found.low:.4g}, {found.high:.4g}], from {found.least:.4g} to {found.most:.4g}"
+        said = f"{100 * found.share:.1f} % of its values lie outside of {ends}"
+        whys[found.tensor] = "; ".join(filter(None, (whys.get(found.tensor), said)))
+    return whys
+
+
+def _checked(first: _Form, second: _Form, count: int, starts: tuple[int, ...]) -> Crosscheck:
+    second = replace(second, whys=_saturated(first, second))
     shared: dict[str, tuple[int, ...]] = {}
     for name, array in second.samples[0].items():
         if name in first.samples[0] and (axes := _moved(first.samples[0][name], array)) is not None:
@@ -175,7 +231,7 @@ def _checked(first: _Form, second: _Form, count: int) -> Crosscheck:
     ends = {*first.outputs, *second.outputs}
     rows = [_row(name, axes, first, second, is_output=name in ends) for name, axes in shared.items()]
     left_out = [name for name in first.samples[0] if name not in shared]
-    return Crosscheck(tuple(rows), tuple(left_out), count)
+    return Crosscheck(tuple(rows), tuple(left_out), count, starts)
 
 
 def _row(name: str, axes: tuple[int, ...], first: _Form, second: _Form, *, is_output: bool) -> CheckedTensor:
@@ -193,7 +249,17 @@ def _row(name: str, axes: tuple[int, ...], first: _Form, second: _Form, *, is_ou
             whole, largest, scaled = without, rest, True
     maker = second.makers.get(name) or first.makers.get(name, "")
     why = second.whys.get(name) or first.whys.get(name, "")
-    return CheckedTensor(name, maker, whole.sqnr, largest, bits, whole.allowed, scaled, whole.below, why)
+    at = _first_sample(exact, found, whole.allowed) if whole.below else None
+    return CheckedTensor(name, maker, whole.sqnr, largest, bits, whole.allowed, scaled, whole.below, at, why)
+
+
+def _first_sample(exact: Sequence[Array], found: Sequence[Array], allowed: float | None) -> int:
+    """The first sample whose noise alone is more than the bits allow, over the signal of all samples in the mean."""
+    with np.errstate(all="ignore"):
+        signal = float(np.nanmean([np.square(truth).sum() for truth in exact]))
+        most = signal * 10 ** (-(allowed or 0) / 20)
+        noises = [float(np.square(truth - other).sum()) for truth, other in zip(exact, found, strict=True)]
+    return next((place for place, noise in enumerate(noises) if not noise <= most), 0)
 
 
 def _compared(name: str, exact: Sequence[Array], found: Sequence[Array], bits: int) -> tuple[OutputQuality, float]:

@@ -68,7 +68,7 @@ def culprits(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, m
     Args:
         module: The float network; it stays unchanged.
         quantized: The network that `quantize` made of it; it stays unchanged.
-        samples: Samples, of which as many are used as the time allows, at least one.
+        samples: Samples, of which the first are used, as many as the time allows, at least one.
         most: The most operations to return.
 
     Raises:

@@ -152,6 +152,7 @@ class _Callable(Protocol):
     """What executors have in common."""
 
     def run(self, inputs: Any, /) -> list[Array]: ...
+    def reset(self) -> None: ...
 
 
 class Run:
@@ -178,6 +179,10 @@ class Run:
             self._callable = reference(whole)
         else:
             self._callable = compile(whole, target=executor)
+
+    def reset(self) -> None:
+        """Gives all states the values that they have before the first sample."""
+        self._callable.reset()
 
     def tensors(self, sample: Array | Mapping[str, Array]) -> dict[str, Array]:
         """Returns the tensors of one sample, by name."""

@@ -13,13 +13,13 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.auto_precision import Widened, widened, without_auto
 from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
-from qmlir.compiler import load, loaded, with_interface
-from qmlir.compiler import profile as learn
+from qmlir.compiler import give_ranges, load, loaded, main_function, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.torch_modules import TorchModule, example_for, is_torch_module
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.garbage import collected_rarely
+from qmlir.ir.states import states_of
 from qmlir.samples.files import Samples
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
@@ -136,12 +136,13 @@ def _automatic(
     check_before_ranges(module, policy, settings)
     learns = profile is None and learns_ranges(module)
     used, aside = parted(module, data, learns=learns) if tests is None else (data, tests)
-    ranges = learn(module, used) if learns else profile
+    ranged = module.clone()
+    calls = give_ranges(ranged, profile, used)  # once for all attempts
     held_out = aside is not None and is_unseen(aside, used)
     samples = chosen_samples(module, used if aside is None else aside, held_out=held_out)
 
     def make(policy: Policy, options: Mapping[str, Any]) -> ModuleOp:
-        return quantized_by(module, ranges, data=used, policy=policy, **given, **options)
+        return quantized_by(ranged, data=calls, policy=policy, **given, **options)
 
     seen = chosen_samples(module, used, held_out=False) if held_out else []
     return widened(module, make, samples, policy, options, held_out=held_out, seen=seen)
@@ -161,6 +162,10 @@ def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibr
     if isinstance(held, Samples) and (others := held.others()):
         return held, held.of(others)
     count = len(held) if learns and isinstance(held, Sized) else 0
+    if states_of(main_function(module)) and not (
+        isinstance(held, list) and all(isinstance(s, list | tuple) for s in held)
+    ):
+        count = 0  # samples follow one another
     aside = kept_aside(module, count)
     if not aside:
         return held, None

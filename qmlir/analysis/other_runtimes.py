@@ -21,6 +21,7 @@ import numpy as np
 
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.ir.interfaces import Array
+from qmlir.ir.signature import State
 
 LIMIT = 600.0
 """Seconds after which a runtime is given up."""
@@ -32,10 +33,13 @@ path, given, found = sys.argv[1:]
 held = np.load(given)
 count, names = int(held["count"]), [str(name) for name in held["names"]]
 samples = [[held[f"{i} {j}"] for j in range(len(names))] for i in range(count)]
+after, starts = json.loads(str(held["after"])), {*held["starts"].tolist()}
+resets = {name: held[f"reset {i}"] for i, name in enumerate(after)}
 tensors, bits, makers = {}, {}, {}
 def taken(inputs):
     by_name = dict(zip(names, range(len(names))))
-    return [by_name.get(name, i) for i, name in enumerate(inputs)]
+    given = [name for name in inputs if name not in after]
+    return {name: by_name.get(name, i) for i, name in enumerate(given)}
 """
 
 _WRITE = """
@@ -58,10 +62,17 @@ read = {{node.input[0]: node for node in model.graph.node if node.op_type == "De
 stored = [node for node in model.graph.node if node.op_type == "QuantizeLinear" and node.output[0] in read]
 inputs = [given.name for given in fused.get_inputs()]
 for i, arrays in enumerate(samples):
-    feed = {{name: arrays[j] for name, j in zip(inputs, taken(inputs))}}
+    kept = dict(resets) if i in starts else kept
+    feed = {{name: arrays[j] for name, j in taken(inputs).items()}} | {{n: kept[n] for n in after if n in inputs}}
     values = dict(zip([*own, *inner], plain.run([*own, *inner], feed))) | feed
     values |= dict(zip(own, fused.run(own, feed)))
+    kept = {{name: values[value] for name, value in after.items() if value in values}}
+    for name in [*after, *after.values()]:  # integers between calls; the tensors beside them are the numbers
+        if name in values and values[name].dtype.kind in "iu":
+            del values[name]
     for node in stored:
+        if node.output[0] not in values:
+            continue
         integers, meant = values[node.output[0]], values[read[node.output[0]].output[0]]
         for name in (node.input[0], read[node.output[0]].output[0]):
             bits[name] = 8 * integers.dtype.itemsize
@@ -87,14 +98,22 @@ for op in network._get_ops_details():
                 bits[by_index[place]["name"]] = 8 * np.dtype(by_index[op["inputs"][0]]["dtype"]).itemsize
 def scale_of(detail):
     return detail["quantization_parameters"]["scales"], detail["quantization_parameters"]["zero_points"]
+by_name = {{detail["name"]: detail for detail in details}}
+places = taken([detail["name"] for detail in given])
 for i, arrays in enumerate(samples):
-    for detail, j in zip(given, taken([detail["name"] for detail in given])):
-        array, (scales, zeros) = arrays[j], scale_of(detail)
-        if len(scales) and array.dtype.kind == "f" and detail["dtype"] != array.dtype:
+    if i in starts:
+        kept = dict(resets)
+        network.reset_all_variables()
+    for detail in given:
+        is_state = detail["name"] in after
+        array = kept[detail["name"]] if is_state else arrays[places[detail["name"]]]
+        scales, zeros = scale_of(detail)
+        if not is_state and len(scales) and array.dtype.kind == "f" and detail["dtype"] != array.dtype:
             limits = np.iinfo(detail["dtype"])
             array = np.rint(array / scales[0] + zeros[0]).clip(limits.min, limits.max)
         network.set_tensor(detail["index"], array.astype(detail["dtype"]).reshape(detail["shape"]))
     network.invoke()
+    kept = {{n: network.get_tensor(by_name[v]["index"]).copy() for n, v in after.items() if v in by_name}}
     for detail in details:
         try:
             value = network.get_tensor(detail["index"])
@@ -141,13 +160,18 @@ class RuntimeTensors:
     makers: Mapping[str, str]
 
 
-def tensors_in_runtime(path: Path, names: Sequence[str], samples: Sequence[Sequence[Array]]) -> RuntimeTensors:
+def tensors_in_runtime(
+    path: Path, names: Sequence[str], samples: Sequence[Sequence[Array]], states: Sequence[State] = (),
+    starts: Sequence[int] = (0,),
+) -> RuntimeTensors:  # fmt: skip
     """Runs a file in its own runtime.
 
     Args:
         path: An .onnx or a .tflite file.
         names: The names of the inputs; inputs of the file with other names take the arrays in order.
         samples: The arrays of each sample, in the order of the names.
+        states: Inputs of the file that live from call to call; others are variables of the file.
+        starts: The numbers of the samples before which they are reset.
 
     Raises:
         UnsupportedError: The runtime is not installed.
@@ -160,7 +184,10 @@ def tensors_in_runtime(path: Path, names: Sequence[str], samples: Sequence[Seque
     with TemporaryDirectory(prefix="qmlir-") as folder:
         given, found = Path(folder) / "given.npz", Path(folder) / "found.npz"
         arrays = {f"{i} {j}": array for i, sample in enumerate(samples) for j, array in enumerate(sample)}
-        np.savez(given, count=len(samples), names=np.array(list(names)), **arrays)  # pyright: ignore[reportArgumentType]
+        arrays |= {f"reset {i}": state.reset for i, state in enumerate(states)}
+        after = json.dumps({state.argument.name: state.result.name for state in states})
+        arrays |= {"after": np.array(after), "starts": np.array(list(starts)), "names": np.array(list(names))}
+        np.savez(given, count=len(samples), **arrays)  # pyright: ignore[reportArgumentType]
         command = [sys.executable, "-W", "ignore", "-c", runtime.program, str(path.resolve()), str(given), str(found)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=LIMIT, check=False, text=True)

@@ -16,7 +16,7 @@ that good networks lose a few dB. One that reaches less than half of these decib
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
 
@@ -26,6 +26,8 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.analysis.output_measure import thinned
+from qmlir.analysis.saturation import Ranges, Saturation, text_of
+from qmlir.analysis.tensors import tapped
 from qmlir.backends.reference import Reference
 from qmlir.compiler import loaded, main_function, reference
 from qmlir.devices.model.properties import products
@@ -103,11 +105,15 @@ class Quality(Shown):
     samples   the number of samples that were compared
     held_out  whether quantization has not seen these samples
     outputs   the outputs in order
+    exceeded  tensors that exceed on held out samples what their types hold, in program order; not recorded
+    worst     the number of the sample whose outputs err most; 0 of a network with states, whose samples are in order
     """
 
     samples: int
     held_out: bool
     outputs: tuple[OutputQuality, ...]
+    exceeded: tuple[Saturation, ...] = ()
+    worst: int = field(default=0, compare=False)
 
     @property
     def sqnr(self) -> float | None:
@@ -135,7 +141,9 @@ class Quality(Shown):
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the figures as plain data for JSON."""
-        return asdict(self) | {"outputs": [output.as_dict() for output in self.outputs]}
+        rows = {"outputs": self.outputs, "exceeded": self.exceeded}
+        told = {name: [row.as_dict() for row in each] for name, each in rows.items()}
+        return {"samples": self.samples, "held_out": self.held_out, **told}
 
 
 def quality(quantized: Network, module: Network | None = None, data: Calibration | None = None) -> Quality:
@@ -166,7 +174,10 @@ def quality(quantized: Network, module: Network | None = None, data: Calibration
     if module is None or data is None:
         got = "data alone" if module is None else "the float network alone"
         raise QmlirError("quality is measured of a float network on data", got=got, remedy="give both")
-    return measured(loaded(module), network, samples_given(data), held_out=True)
+    found = measured(loaded(module), network, samples_given(data), held_out=True)
+    if found.exceeded:
+        warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=2)
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -189,10 +200,10 @@ def affordable_samples(module: ModuleOp) -> int:
 def kept_aside(module: ModuleOp, count: int) -> list[int]:
     """Returns the numbers of the samples that are kept aside, of `count` samples to quantize a network on.
 
-    They are drawn with a fixed seed, one in `PART`, but no more than are measured; none of fewer than `ENOUGH` samples,
-    or of a network with states, whose samples follow one another.
+    They are drawn with a fixed seed, one in `PART`, but no more than are measured; none of fewer than `ENOUGH` samples.
+    Of a network with states, a sample is a whole sequence.
     """
-    if count < ENOUGH or states_of(main_function(module)):
+    if count < ENOUGH:
         return []
     most = min(count // PART, KEPT, affordable_samples(module))
     return sorted(np.random.default_rng(SEED).permutation(count)[:most].tolist())
@@ -201,15 +212,29 @@ def kept_aside(module: ModuleOp, count: int) -> list[int]:
 def chosen_samples(module: ModuleOp, data: Calibration, *, held_out: bool) -> list[Any]:
     """Returns the samples on which a network is measured: as many as the time allows, evenly spread.
 
-    Of samples that quantization used, one in `PART` is enough, but at least `LEAST`; the samples of a network with
-    states follow one another, so that the first are taken.
+    Of samples that quantization used, one in `PART` is enough, but at least `LEAST`. The samples of a network with
+    states follow one another: the first calls are taken, of whole sequences as long as the time allows.
     """
     most = affordable_samples(module)
-    if states_of(main_function(module)) or not isinstance(data, Sized):
+    if states_of(main_function(module)):
+        return _first_calls(data, max(most, LEAST))
+    if not isinstance(data, Sized):
         return list(islice(iter(data), most))
     count = len(data)
     kept = thinned(count, most if held_out else min(most, max(LEAST, count // PART))) if count else []
     return list(picked(data, kept))
+
+
+def _first_calls(data: Calibration, most: int) -> list[Any]:
+    """Returns sequences, or samples of one sequence, with so many calls; the last sequence may end early."""
+    found: list[Any] = []
+    for sample in data:
+        if most <= 0:
+            break
+        is_sequence = isinstance(sample, list | tuple)
+        found.append(sample[:most] if is_sequence else sample)
+        most -= len(found[-1]) if is_sequence else 1
+    return found
 
 
 def picked(data: Calibration, numbers: Sequence[int]) -> Calibration:
@@ -243,10 +268,16 @@ def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, h
     Raises:
         QmlirError: A network cannot be evaluated, or there is no sample.
     """
-    taken = list(samples)
+    ranges = Ranges(quantized) if held_out and not _has_quantized_types(module) else None
+    tapped_module, names = (module, []) if ranges is None else tapped(module, main_function(module))
+    taken, truth = list(samples), list[Sequence[Array]]()
     with np.errstate(all="ignore"):
-        truth = list(results_of(exact_reference(module), taken))
-        return compared(quantized, truth, results_of(reference(quantized), taken), held_out=held_out)
+        for results in results_of(exact_reference(tapped_module), taken):
+            truth.append(results[: len(results) - len(names)])
+            if ranges is not None:
+                ranges.add(dict(zip(names, results[len(truth[-1]) :], strict=True)))
+        found = compared(quantized, truth, results_of(reference(quantized), taken), held_out=held_out)
+    return found if ranges is None else replace(found, exceeded=tuple(ranges.exceeded()))
 
 
 def compared(
@@ -265,13 +296,17 @@ def compared(
     """
     if not truth:
         raise QmlirError("quality is measured on at least one sample", got="none")
-    sums = [Sums(spec.name, spec.shape) for spec in signature_of(main_function(quantized)).outputs]
+    signature = signature_of(main_function(quantized))
+    sums = [Sums(spec.name, spec.shape) for spec in signature.outputs]
     with np.errstate(all="ignore"):
         for ours, theirs in zip(truth, found, strict=True):
             for each, exact, other in zip(sums, ours, theirs, strict=True):
                 each.add(exact, other)
     bits = _bits_of_outputs(quantized)
-    return Quality(len(truth), held_out, tuple(each.quality(b) for each, b in zip(sums, bits, strict=True)))
+    outputs = tuple(each.quality(b) for each, b in zip(sums, bits, strict=True))
+    shares = [np.array(each.noises) / each.signal for each in sums if each.signal]
+    worst = int(np.max(shares, axis=0).argmax()) if shares and not signature.states else 0
+    return Quality(len(truth), held_out, outputs, worst=worst)
 
 
 def exact_reference(module: ModuleOp) -> Reference:
@@ -305,6 +340,7 @@ class Sums:
     equal: float = 0.0
     samples: int = 0
     is_float: bool = field(default=True)
+    noises: list[float] = field(default_factory=list[float])
 
     @property
     def has_classes(self) -> bool:
@@ -314,9 +350,10 @@ class Sums:
     def add(self, truth: Array, found: Array) -> None:
         """Adds the output of both networks for a sample; elements that float itself has no number for are left out."""
         self.samples += 1
+        self.noises.append(0.0)
         self.is_float = np.issubdtype(truth.dtype, np.floating)
         if truth.shape != found.shape:
-            self.noise = math.inf
+            self.noise = self.noises[-1] = math.inf
             return
         if not self.is_float:
             self.equal += float((truth == found).mean()) if truth.size else 1.0
@@ -327,7 +364,8 @@ class Sums:
         f, q = truth[numbers].astype(np.float64), found[numbers].astype(np.float64)
         self.signal += float(f @ f)
         noise = float((q - f) @ (q - f))
-        self.noise += math.inf if math.isnan(noise) else noise
+        self.noises[-1] = math.inf if math.isnan(noise) else noise
+        self.noise += self.noises[-1]
         self.elements += f.size
         self.low, self.high = min(self.low, f.min(initial=0.0)), max(self.high, f.max(initial=0.0))
 
@@ -393,7 +431,9 @@ def recorded_quality(module: ModuleOp) -> Quality | None:
 
 
 def warn_of_quality(found: Quality) -> None:
-    """Warns of each output that reaches less than half of what its bits allow."""
+    """Warns of each output that reaches less than half of what its bits allow, and of tensors that saturate."""
+    if found.exceeded:
+        warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=3)
     for output in found.below:
         warnings.warn(text_below(found, output), QualityWarning, stacklevel=3)
 

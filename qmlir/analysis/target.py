@@ -55,10 +55,12 @@ class Verdict:
 
     quality  how far they are from float's
     close    the SQNR in dB of probabilities, if a share of their decisions were close
+    samples  the samples that were measured
     """
 
     quality: Quality
     close: float = math.inf
+    samples: Sequence[Any] = ()
 
     @property
     def lacking(self) -> float:
@@ -69,6 +71,10 @@ class Verdict:
     def missing(self) -> float:
         """The same with the margin for other samples."""
         return self.lacking + MARGIN / math.sqrt(self.quality.samples)
+
+    def worst_samples(self, count: int) -> list[Any]:
+        """The sample whose outputs err most, and those behind it."""
+        return [*self.samples[self.quality.worst :], *self.samples][:count]
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +148,7 @@ class Judge:
         return Verdict(
             compared(quantized, truths, outputs, held_out=self._held_out),
             min((each.sqnr for each in few), default=math.inf),
+            self._samples,
         )
 
 

@@ -5,11 +5,12 @@ answer: the CPU and every simulator must equal them bit for bit.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.display import Table
@@ -28,6 +29,12 @@ class Evaluates(Protocol):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]: ...
 
 
+@cache
+def _evaluates(kind: type[Operation]) -> bool:
+    """Whether operations of a class compute their results; Python looks for the method anew at each question."""
+    return issubclass(kind, Evaluates)
+
+
 def evaluate(function: func.FuncOp, inputs: Sequence[Array]) -> list[Array]:
     """Returns the results of a function for arrays that match the types of its arguments."""
     return trace(function, inputs)[0]
@@ -42,7 +49,7 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
             return [values[o] for o in op.operands], values
         if isinstance(op, ObserveOp):
             continue
-        if not isinstance(op, Evaluates):
+        if not _evaluates(type(op)):
             remedy = "run inline first" if isinstance(op, func.CallOp) else "see `qmlir import` for the list"
             raise UnsupportedError.at(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
         with within_memory(op):

@@ -24,7 +24,7 @@ def add_crosscheck_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir crosscheck`."""
     parser.add_argument("first", metavar="A", help=FORM)
     parser.add_argument("second", metavar="B", help="another form of the network, such as one that was quantized")
-    parser.add_options("bind")
+    parser.add_options("bind", "state", "sequence")
     add_comparison_options(parser, fails="diverges")
 
 
@@ -35,13 +35,21 @@ def run_crosscheck(arguments: argparse.Namespace) -> None:
         QmlirError: A tensor diverges, and `--fail` is given.
     """
     from qmlir.analysis.crosscheck import crosscheck, parted
-    from qmlir.compiler import load
+    from qmlir.compiler import load, main_function
+    from qmlir.ir.signature import signature_of
+    from qmlir.samples.reading import in_sequences
 
     paths: list[Path] = [parted(given)[0] for given in (arguments.first, arguments.second)]
     bind: dict[str, int] = dict(arguments.bind or ())
-    models = [load(path, bind=bind) if path.suffix == ".onnx" else load(path) for path in paths]
+    state: dict[str, str] = dict(arguments.state or ())
+    models = [
+        load(path, bind=bind if path.suffix == ".onnx" else None, state=None if path.suffix == ".mlir" else state)
+        for path in paths
+    ]
     samples = samples_for(arguments, models, paths)
-    found = crosscheck(arguments.first, arguments.second, progress(samples, len(samples), "comparing"), bind=bind)
+    signature = signature_of(main_function(models[0]))
+    taken = in_sequences(progress(samples, len(samples), "comparing"), arguments.sequence, signature)
+    found = crosscheck(arguments.first, arguments.second, taken, bind=bind, state=state)
     if found.left_out:
         say(f"not compared, as {arguments.second} has no such tensor: {', '.join(found.left_out)}")
     diverging = [row for row in found.rows if row.diverges]
@@ -55,7 +63,8 @@ def run_crosscheck(arguments: argparse.Namespace) -> None:
         say(f"{total}: none is further off than its bits allow")
     else:
         why = f": {first.why}" if first.why else ""
-        say(f"{total}: {len(diverging)} diverge, the first is {first.tensor} ({first.operation}{why})")
+        step = f" in sample {first.sample}" if found.starts else ""
+        say(f"{total}: {len(diverging)} diverge, the first is {first.tensor}{step} ({first.operation}{why})")
     _write(arguments, found)
     if first is not None and arguments.fail:
         got = f"{first.tensor} that is further off"

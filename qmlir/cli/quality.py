@@ -87,7 +87,7 @@ def measure(
         found = measured(*networks, progress(chosen, len(chosen), "measuring"), held_out=held_out)
         record_quality(networks[1], found)
         unseen = arguments.quiet and arguments.json is None and not prints_document(arguments)
-        return found, [] if unseen else culprits(*networks, chosen)
+        return found, [] if unseen else culprits(*networks, [*chosen[found.worst :], *chosen[: found.worst]])
     except QmlirError as error:
         if arguments.measure:
             raise

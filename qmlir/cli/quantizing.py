@@ -265,7 +265,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.analysis.auto_precision import without_auto
     from qmlir.analysis.counts import decided
     from qmlir.cli.ledger import print_decisions, write_ledger
-    from qmlir.compiler import main_function, quantize
+    from qmlir.compiler import give_ranges, main_function, quantize
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
@@ -308,7 +308,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
-    given = data if data is None or not automatic else list(data)  # which auto reads again and again
+    given = data if data is None or not automatic else give_ranges(module, None, list(data))  # for all attempts
 
     def make(policy: "Policy", settings: Mapping[str, Any]) -> "ModuleOp":
         return quantize(module, policy=policy, data=given, **options, **settings)

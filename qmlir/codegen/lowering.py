@@ -337,8 +337,10 @@ LEFTOVERS = (ConstantBufferOp, UnrealizedConversionCastOp, memref.ReinterpretCas
 
 def erase_dead(function: func.FuncOp, kinds: Sequence[type[Operation]]) -> None:
     """Erases the operations of the given classes whose results have no uses, the last operation first."""
-    for op in reversed(list(function.body.block.ops)):
-        if isinstance(op, tuple(kinds)) and not any(result.uses for result in op.results):
+    operations, erased = list(function.body.block.ops), tuple(kinds)
+    wanted = {kind for kind in set(map(type, operations)) if issubclass(kind, erased)}
+    for op in reversed(operations):
+        if type(op) in wanted and not any(result.uses for result in op.results):
             op.detach()
             op.erase()
 

@@ -99,10 +99,14 @@ class CallableNetwork(Shown, abc.ABC):
 
     def replayed(self, samples: Calibration) -> Iterator[dict[str, Array]]:
         """Yields samples, taken as by `taken`, with the states before each call as further inputs: those of `flat`."""
-        names = [spec.name for spec in self.signature.flat().inputs]
         for given in self.taken(samples):
-            yield dict(zip(names, self.signature.joined(given, self._held), strict=True))
+            yield self.call(given)
             self.advance(given)
+
+    def call(self, given: Sequence[Array]) -> dict[str, Array]:
+        """Returns inputs in order with the states before the next call as further inputs: those of `flat`, by name."""
+        names = [spec.name for spec in self.signature.flat().inputs]
+        return dict(zip(names, self.signature.joined(given, self._held), strict=True))
 
     def reset(self) -> None:
         """Gives all states the values that they have before the first call."""

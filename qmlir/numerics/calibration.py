@@ -349,9 +349,10 @@ class _SquareError:
     def __init__(self, search: Search):
         self.search = search
         histogram = search.histogram
-        self.edges = histogram.edges
         density = np.concatenate([[0.0], histogram.counts / histogram.width, [0.0]])
-        self.weights = density[:-1] - density[1:]
+        weights = density[:-1] - density[1:]
+        counted = weights != 0  # few values leave most bins empty
+        self.edges, self.weights = histogram.edges[counted], weights[counted]
 
     def least(self, ranges: Float64s) -> Bounds:
         """Returns the range with the least error among `ranges`, [n, 2], each clipped to the search's whole range."""

@@ -7,7 +7,7 @@ may exceed 32 bits with the actual weights, they get an i64 accumulator, provide
 """
 
 from xdsl.context import Context
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.contraction import ContractionOp
@@ -27,6 +27,12 @@ def target_of(ctx: Context) -> Target:
     return load_target("cpu")
 
 
+def _takes_words(op: QuantizableOp, value: SSAValue, target: Target) -> bool:
+    """Whether a target takes a value of 32 bits: contractions read such data only where no runtime is followed."""
+    reads = isinstance(op, ContractionOp) and value in op.operands
+    return not reads or (target.wide_results and followed_runtime(op) == "default")
+
+
 def require_integer_form(op: Operation, target: Target) -> None:
     """Checks that an operation on quantized types has an integer form; a constant bias may still be f32.
 
@@ -37,7 +43,7 @@ def require_integer_form(op: Operation, target: Target) -> None:
         return
     for value in data_values(op):
         refusal = target.refusal(op, computed_storage(uniform(value).storage))
-        if refusal is not None and not op.is_accumulator(value):
+        if refusal is not None and not (op.is_accumulator(value) and _takes_words(op, value, target)):
             code, reason = refusal
             raise UnsupportedError(reason, code=code)
         if uniform(value).is_per_axis and not op.is_weight(value):

@@ -52,8 +52,16 @@ def collect(
     found = empty()
     most = threads_for(bytes_each) if threads is None else threads
     if most == 1:
-        for number, sample in enumerate(samples, first):
-            found.update(evaluate(sample), counter, number=number)
+        together, held = max(1, LEAST_BYTES // max(1, bytes_each)), list[Mapping[str, Array]]()
+        try:
+            for sample in samples:
+                if len(held) == together:
+                    found.update_all(held, counter, number=first)
+                    first, held = first + len(held), []
+                held.append(evaluate([np.array(array) for array in sample]))
+        finally:  # an error of a sample comes before those of the samples behind it
+            if held:
+                found.update_all(held, counter, number=first)
         return found
 
     idle: SimpleQueue[Profile] = SimpleQueue()

@@ -8,7 +8,7 @@ how they were split. Sums are exact (histograms.py).
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -62,15 +62,15 @@ class TensorProfile:
             flat = np.ascontiguousarray(values).reshape(-1)
             extent = fast.extent(flat)
             assert extent is not None, "the values must be finite"
-            self.add(flat, extent, bins, fast)
+            self.add(flat, [extent], bins, fast)
 
-    def add(self, flat: Array, extent: tuple[float, float], bins: int, counter: "Counter") -> None:
-        """Adds the values of one sample, [n], contiguous, whose smallest and largest value are known."""
-        lo, hi = extent
-        self._cover(lo, hi, bins)
+    def add(self, flat: Array, extents: "Sequence[tuple[float, float]]", bins: int, counter: "Counter") -> None:
+        """Adds the values of samples, [n], contiguous, whose smallest and largest values are known."""
+        lows, highs = zip(*extents, strict=True)
+        self._cover(min(lows), max(highs), bins)
         self.count += flat.size
-        self.samples += 1
-        self.extremes = (self.extremes[0] + exact(lo), self.extremes[1] + exact(hi))
+        self.samples += len(extents)
+        self.extremes = (self.extremes[0] + sum(map(exact, lows)), self.extremes[1] + sum(map(exact, highs)))
         moments = counter.tally(flat, self.exponent, self.first, self.counts)
         if self.moments is not None:
             self.moments.merge(moments)
@@ -145,6 +145,13 @@ def extent_in_numpy(values: Array) -> tuple[float, float] | None:
     """Returns the smallest and the largest of the values; None if some value is not finite."""
     lo, hi = float(values.min()), float(values.max())
     return (lo, hi) if math.isfinite(lo) and math.isfinite(hi) else None
+
+
+def extents_of(values: Array, counter: Counter | None) -> list[tuple[float, float]]:
+    """Returns the smallest and the largest value of each row, of which NaN or infinity are part if a row has some."""
+    if len(values) == 1:
+        return [counter_of(values, counter).extent(values[0]) or (math.nan, math.nan)]
+    return list(zip(values.min(axis=1).tolist(), values.max(axis=1).tolist(), strict=True))
 
 
 def tally_in_blocks(values: Array, exponent: int, first: int, counts: Int64s) -> Moments:

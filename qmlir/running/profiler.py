@@ -40,8 +40,9 @@ class Profiler:
         self._empty = Profile.empty(shapes, bins, keys=keys, per_channel=per_channel)
 
     def profile(
-        self, executable: "Executable", samples: Iterable[Any], threads: int | None = None, first: int = 0
-    ) -> Profile:
+        self, executable: "Executable", samples: Iterable[Any], threads: int | None = None, first: int = 0,
+        *, calls: list[dict[str, Array]] | None = None,
+    ) -> Profile:  # fmt: skip
         """Returns the profile over samples; it has no samples if there are none.
 
         Args:
@@ -49,6 +50,7 @@ class Profiler:
             samples: Arrays for the only input, or dicts of them by name.
             threads: The number of samples side by side; by default as many as there are processors and memory for.
             first: The number of the first sample, for errors.
+            calls: Receives the samples of a network with states as single calls; see `CallableNetwork.replayed`.
 
         Raises:
             ProfileError: A tensor is not finite on a sample.
@@ -56,6 +58,8 @@ class Profiler:
         signature, taken = executable.signature, executable.taken(samples)
 
         def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
+            if calls is not None:
+                calls.append(executable.call(inputs))
             return observing.by_tensor(self._names, executable.advance(inputs)[-len(self._names) :])
 
         most = 1 if signature.states else threads  # samples of a network with states follow one another

@@ -11,7 +11,7 @@ import pytest
 import qmlir
 from qmlir.analysis import other_runtimes
 from qmlir.analysis.crosscheck import crosscheck, parted
-from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError
+from qmlir.errors import FileError, OptionError, QmlirError, QmlirWarning, UnsupportedError
 from tests.cli.small import Small, run, write_small
 
 
@@ -117,19 +117,88 @@ def test_a_file_that_its_runtime_refuses(small: Small, tmp_path: Path) -> None:
         crosscheck(tmp_path / "new.onnx", f"{small / 'q.mlir'}@reference", samples_of(small)[:1])
 
 
-def test_a_network_with_states_is_refused(tmp_path: Path) -> None:
-    value = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Add", ["x", "past"], ["present"])],
-        "sums",
-        [value("x", onnx.TensorProto.FLOAT, [1, 4]), value("past", onnx.TensorProto.FLOAT, [1, 4])],
-        [value("present", onnx.TensorProto.FLOAT, [1, 4])],
+def filtered(folder: Path) -> Path:
+    """A network with a state, as a file that does not name it: present = 0.9 · past + 0.1 · x, y = relu(present)."""
+    value, node = onnx.helper.make_tensor_value_info, onnx.helper.make_node
+    nodes = [
+        node("Mul", ["past", "keep"], ["decayed"]),
+        node("Mul", ["x", "share"], ["part"]),
+        node("Add", ["decayed", "part"], ["present"]),
+        node("Relu", ["present"], ["y"]),
+    ]
+    inputs, outputs = (
+        [value(name, onnx.TensorProto.FLOAT, [1, 4]) for name in names] for names in (["x", "past"], ["y", "present"])
     )
+    held = [onnx.numpy_helper.from_array(np.array(x, np.float32), name) for name, x in (("keep", 0.9), ("share", 0.1))]
+    graph = onnx.helper.make_graph(nodes, "filter", inputs, outputs, held)
     opset = [onnx.helper.make_opsetid("", 13)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(tmp_path / "sums.onnx"))
-    module = qmlir.load(tmp_path / "sums.onnx", state={"past": "present"})
-    with pytest.raises(QmlirError, match="compares single calls, got a network with states"):
-        crosscheck(module, module, [np.zeros((1, 4), np.float32)])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(folder / "filter.onnx"))
+    return folder / "filter.onnx"
+
+
+STATE = {"past": "present"}
+
+
+def steps(count: int) -> list[Any]:
+    draw = np.random.default_rng(0)
+    return [draw.uniform(0, 1, (1, 4)).astype(np.float32) for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a network with a state, quantized, and exported."""
+    folder = tmp_path_factory.mktemp("stream")
+    module = qmlir.load(filtered(folder), state=STATE)
+    q = qmlir.quantize(module, data=steps(60), precision="int16", weight_precision="int8")
+    qmlir.save(module, folder / "filter.mlir")
+    qmlir.save(q, folder / "q.mlir")
+    qmlir.export(qmlir.quantize(module, data=steps(60)), folder / "q.onnx", activations="kept")
+    qmlir.export(qmlir.quantize(module, data=steps(60)), folder / "q.tflite")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("filter.onnx", "q.mlir@reference"),
+        ("filter.onnx@cpu", "filter.onnx"),
+        ("q.onnx@reference", "q.onnx"),
+        ("q.tflite@reference", "q.tflite"),
+    ],
+)
+def test_forms_with_states_agree_step_by_step(stream: Path, first: str, second: str) -> None:
+    data = steps(12)
+    found = crosscheck(str(stream / first), str(stream / second), [data[:8], data[8:]], state=STATE)
+    assert (found.first, found.samples, found.starts) == (None, 12, (0, 8))
+    rows = {row.tensor: row for row in found.rows}
+    y = rows.get("y") or rows["y.1"]  # before the DequantizeLinear of a file
+    assert (y.sqnr or 0) > 30
+    assert "decayed" in rows
+
+
+def test_the_first_step_that_diverges_and_why(stream: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A range of the first steps is exceeded later."""
+    module = qmlir.load(stream / "filter.mlir")
+    with pytest.warns(QmlirWarning, match="still grows"):
+        q = qmlir.quantize(module, data=[steps(10)], measure=False)
+    qmlir.save(q, stream / "early.mlir")
+    found = crosscheck(module, q, steps(60))
+    assert found.first is not None
+    assert found.first.tensor in ("past", "decayed", "present")
+    assert (found.first.sample or 0) > 8
+    assert "of its values lie outside of [" in found.first.why
+    np.save(stream / "x.npy", np.stack(steps(60)))
+    forms = (f"{stream / 'filter.onnx'}", f"{stream / 'early.mlir'}@reference")
+    assert run("crosscheck", *forms, "--state", "past=present", "--data", stream / "x.npy", "--sequence", 30) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "diverge, the first is" in out
+    assert "in sample" in out
+
+
+def test_only_one_form_with_states(stream: Path) -> None:
+    with pytest.raises(QmlirError, match="both forms must have the same states, got 0 and 1; name the states of both"):
+        crosscheck(stream / "filter.onnx", stream / "q.mlir", steps(2))
+    assert crosscheck(stream / "filter.onnx", stream / "q.mlir", steps(2), state=STATE).samples == 2
 
 
 def test_where_a_form_runs(tmp_path: Path) -> None:

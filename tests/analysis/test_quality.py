@@ -3,13 +3,14 @@
 import math
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 import qmlir
+from qmlir import compiler
 from qmlir.analysis import quality as measuring
 from qmlir.analysis.quality import ENOUGH, KEPT, PART, OutputQuality, affordable_samples, chosen_samples, kept_aside
 from qmlir.compiler import load, main_function, reference
@@ -129,15 +130,19 @@ def test_time_bounds_the_samples_and_one_is_always_measured(
     assert len(chosen_samples(module, data, held_out=False)) == min(count, 8)
 
 
-def test_a_network_with_states_is_measured_in_order(tmp_path: Path) -> None:
+def decaying(folder: Path) -> Path:
+    """A network with a state: past → present."""
     nodes = [
         helper.make_node("Mul", ["past", "half"], ["decayed"]),
         helper.make_node("Add", ["x", "decayed"], ["present"]),
         helper.make_node("Tanh", ["present"], ["y"]),
     ]
     outputs = {"y": (FLOAT, [1, 8]), "present": (FLOAT, [1, 8])}
-    path = write(tmp_path / "s.onnx", nodes, outputs, {"half": np.float32(0.5)}, past=[1, 8])
-    module, data = load(path, state={"past": "present"}), samples(50)
+    return write(folder / "s.onnx", nodes, outputs, {"half": np.float32(0.5)}, past=[1, 8])
+
+
+def test_a_network_with_states_is_measured_in_order(tmp_path: Path) -> None:
+    module, data = load(decaying(tmp_path), state={"past": "present"}), samples(50)
     q = qmlir.quantize(module, data=data)
     found = qmlir.quality(q)
     assert (found.held_out, [output.name for output in found.outputs]) == (False, ["y"])
@@ -145,6 +150,33 @@ def test_a_network_with_states_is_measured_in_order(tmp_path: Path) -> None:
     assert found.sqnr > 30
     sequences = qmlir.quality(q, module, data=[data[:5], data[5:10]])
     assert sequences.samples == 10
+
+
+def test_time_bounds_the_calls_of_sequences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, data = load(decaying(tmp_path), state={"past": "present"}), samples(50)
+    monkeypatch.setattr(measuring, "MOST", 12)
+    taken = chosen_samples(module, [data[:5], data[5:10], data[10:20], data[20:]], held_out=False)
+    assert [len(sequence) for sequence in taken] == [5, 5, 2]
+    assert len(chosen_samples(module, data, held_out=False)) == 12
+    monkeypatch.setattr(measuring, "SECONDS", 1e-9)
+    assert [len(sequence) for sequence in chosen_samples(module, [data], held_out=False)] == [measuring.LEAST]
+
+
+def test_ranges_and_single_calls_come_from_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The float network is compiled once; the calls have the states of a run of the network by itself."""
+    module, data = load(decaying(tmp_path), state={"past": "present"}), samples(10)
+    sequences = [data[:4], data[4:]]
+    expected = list(qmlir.compile(module).replayed(sequences))
+    made: list[Any] = []
+    monkeypatch.setattr(compiler, "compile", lambda *args, real=compiler.compile: made.append(args) or real(*args))
+    calls = compiler.give_ranges(ranged := module.clone(), None, sequences)
+    assert isinstance(calls, list)
+    assert len(made) == 1
+    for call, other in zip(cast(list[dict[str, Any]], calls), expected, strict=True):
+        assert {name: array.tolist() for name, array in call.items()} == {n: a.tolist() for n, a in other.items()}
+    assert compiler.give_ranges(ranged, None, calls) is calls
+    assert len(made) == 1
+    assert str(compiler.quantize(ranged, data=calls)) == str(compiler.quantize(module, data=sequences))
 
 
 def test_a_warning_names_an_output_that_is_below_what_its_bits_allow(small: Small) -> None:

@@ -108,3 +108,14 @@ def test_fewer_samples_have_to_show_more(
 ) -> None:
     quality = Quality(samples, True, (OutputQuality("y", sqnr, agreement, 45.0),))
     assert (Verdict(quality, close).missing <= 0) == enough
+
+
+def test_the_worst_sample_comes_first(tmp_path: Path) -> None:
+    """A sample far beyond what was profiled saturates."""
+    module = qmlir.load(_saved(tmp_path / "net.onnx", "Tanh", 3, 0.01))
+    quantized = quantize(module, data=SAMPLES)
+    tried = [*SAMPLES[:2], SAMPLES[2] * 50, *SAMPLES[3:]]
+    verdict = Judge(module, tried, held_out=True).verdict(quantized)
+    assert verdict.quality.worst == 2
+    assert verdict.worst_samples(2)[0] is tried[2]
+    assert verdict.worst_samples(2)[1] is tried[3]

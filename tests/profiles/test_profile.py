@@ -56,6 +56,24 @@ def test_sharding_does_not_matter(first: list[list[float]], second: list[list[fl
     assert part.samples == whole.samples
 
 
+@given(st.lists(st.lists(st.one_of(similar, finite), min_size=8, max_size=8), min_size=1, max_size=8))
+def test_samples_at_once_are_samples_one_by_one(samples: list[list[float]]) -> None:
+    one_by_one, at_once = profiled(samples), Profile.empty({"x": (8,)}, 16)
+    at_once.update_all([{"x": np.array(sample, np.float32)} for sample in samples])
+    mine, other = (found.tensors["x"] for found in (at_once, one_by_one))
+    assert (state(mine), mine.moments, mine.average_range) == (state(other), other.moments, other.average_range)
+    assert at_once.samples == one_by_one.samples
+
+
+def test_the_first_sample_with_a_number_that_is_not_finite_is_named() -> None:
+    found = Profile.empty({"x": (2,), "y": (2,)}, 16)
+    good, bad = np.zeros(2, np.float32), np.array([1, np.nan], np.float32)
+    with pytest.raises(ProfileError, match=r'"y".*sample 8'):
+        found.update_all([{"x": good, "y": good}, {"x": good, "y": bad}, {"x": bad, "y": good}], number=7)
+    assert not found.samples
+    assert not found.tensors["x"].count
+
+
 @given(batches, st.integers(2, 40))
 def test_each_value_is_in_its_bin(samples: list[list[float]], bins: int) -> None:
     found = profiled(samples, bins).tensors["x"]

@@ -48,6 +48,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give a policy of default and rules; the options of a run are those of explore": (
         test_explore.test_rows_are_what_the_device_says_of_each_network
     ),
+    "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,
     "profile it on samples with --data, or export the network with its batch normalizations": (
         test_data_free.test_what_refusals_advise

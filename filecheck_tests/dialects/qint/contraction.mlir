@@ -56,6 +56,15 @@ func.func @sums_of_64_bits(%x: tensor<1x3xi16>, %w: tensor<2x3xi8>, %b: tensor<2
   func.return
 }
 
+// CHECK-LABEL: func.func @data_of_32_bits
+func.func @data_of_32_bits(%x: tensor<1x3xi32>, %w: tensor<2x3xi8>, %m: tensor<3x2xi16>) {
+  // CHECK: qint.fully_connected %x, %w : tensor<1x3xi32>, tensor<2x3xi8> -> tensor<1x2xi64>
+  %0 = qint.fully_connected %x, %w : tensor<1x3xi32>, tensor<2x3xi8> -> tensor<1x2xi64>
+  // CHECK: qint.matmul %x, %m : tensor<1x3xi32>, tensor<3x2xi16> -> tensor<1x2xi64>
+  %1 = qint.matmul %x, %m : tensor<1x3xi32>, tensor<3x2xi16> -> tensor<1x2xi64>
+  func.return
+}
+
 // CHECK-LABEL: func.func @saturating
 func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor<2xi32>) {
   // CHECK: qint.saturating_fully_connected %x, %w, %b {zero_point = -128 : i32} : tensor<1x3xi8>, tensor<2x3xi8>, tensor<2xi32> -> tensor<1x2xi32>

@@ -38,6 +38,12 @@
 
 // -----
 
+%a, %b = "test.op"() : () -> (tensor<3x4xi8>, tensor<4x2xi64>)
+// q2_wide: expected-error@+1 {{'qint.matmul' multiplies integers of at most 32 bits, got i64}}
+%0 = qint.matmul %a, %b : tensor<3x4xi8>, tensor<4x2xi64> -> tensor<3x2xi64>
+
+// -----
+
 %x, %w = "test.op"() : () -> (tensor<1x3xi8>, tensor<2x3xi8>)
 // accumulator_is_i32: expected-error@+1 {{'qint.fully_connected' result #0 must be tensor<1x2xi32> as its operands imply, got tensor<1x2xi8>}}
 %0 = qint.fully_connected %x, %w : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xi8>

@@ -59,6 +59,21 @@ func.func @matmul(%a: tensor<2x3x!x>, %b: tensor<3x2x!y>) -> tensor<2x2x!y> {
 
 // -----
 
+// Data of 32 bits have sums of 64.
+!x = !quant.uniform<i32<-1073741824:1073741824>:f32, 9.3132257461547852E-10>
+!w = !quant.uniform<i8:f32, 0.5>
+!y = !quant.uniform<i32:f32, 1.0E-7>
+
+// CHECK-LABEL: func.func @words
+// CHECK: qint.matmul %{{.*}}, %{{.*}} : tensor<2x3xi32>, tensor<3x2xi8> -> tensor<2x2xi64>
+// CHECK-NEXT: qint.requantize %{{.*}}contract = "single64"
+func.func @words(%a: tensor<2x3x!x>, %b: tensor<3x2x!w>) -> tensor<2x2x!y> {
+  %0 = nn.matmul %a, %b : tensor<2x3x!x>, tensor<3x2x!w> -> tensor<2x2x!y>
+  func.return %0 : tensor<2x2x!y>
+}
+
+// -----
+
 // Computed weights are the right side of a product of two computed matrices, with their zero point; unsigned weights
 // become signed ones.
 !x = !quant.uniform<i8:f32, 0.5>

@@ -207,6 +207,9 @@ class BlockedFullyConnectedOp(ContractionOp):
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
         return scales(self.x) * self.output_scales().astype(scales.dtype) / scales(self.y)
 
+    def is_accumulator(self, value: SSAValue) -> bool:
+        return value is self.y and super().is_accumulator(value)
+
     def sums(self) -> Sums:
         multiplied = np.abs(self.multipliers().astype(np.int64)) * self._block_sums()
         bounds = multiplied.sum(axis=1) * widest(uniform(self.x))

@@ -58,7 +58,7 @@ class ContractionOp(Clamped, abc.ABC):
     y = result_def(TensorType)
 
     def is_accumulator(self, value: SSAValue) -> bool:
-        return value is self.y and is_plain_sum(value)
+        return not isinstance(value.owner, ConstantOp) and not self.is_weight(value) and is_plain_sum(value)
 
 
 class WeightedOp(ContractionOp, abc.ABC):

@@ -74,7 +74,10 @@ class PointwiseOp(NNOp, abc.ABC):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         y = self.formula(*map(Lanes, inputs)).array
         shape = np.broadcast_shapes(*(x.shape for x in inputs))
-        return (np.broadcast_to(y, shape).view(dtype_of(self.result_element(element_of(self.data_operands()[0])))),)
+        y = y if y.shape == shape else np.broadcast_to(y, shape)
+        if y.dtype.kind == "f":  # else integers may be unsigned
+            return (y,)
+        return (y.view(dtype_of(self.result_element(element_of(self.data_operands()[0])))),)
 
 
 class UnaryOp(UnaryTensorOp, PointwiseOp, abc.ABC):

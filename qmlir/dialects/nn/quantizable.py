@@ -126,7 +126,7 @@ class QuantizableOp(TensorOp, abc.ABC):
         """Whether the operation takes or gives a value of 32 bits, whatever data its integer form takes.
 
         An elementwise product gives its own sums, in steps of the product of its operands' scales. A contraction
-        gives its sums in any steps.
+        gives its sums in any steps, and takes data of 32 bits where its sums have 64.
         """
         return False
 

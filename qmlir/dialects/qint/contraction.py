@@ -40,6 +40,8 @@ Exact: TypeAlias = type[np.float32 | np.float64 | np.int64]
 class ContractionOp(AccumulatingOp, abc.ABC):
     """Sums of products of two tensors, accumulated in i32 or i64."""
 
+    WORDS: ClassVar[bool] = True
+
     @staticmethod
     def exact(terms: int, lhs: int, rhs: int) -> Exact:
         """The type in which a sum of `terms` products is exact, for factors of magnitude up to `lhs` and `rhs`."""
@@ -220,6 +222,7 @@ class BlockedFullyConnectedOp(ContractionOp):
     """
 
     name = "qint.blocked_fully_connected"
+    WORDS: ClassVar[bool] = False
     ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i64,)
 
     x = operand_def(TensorType)

@@ -75,17 +75,22 @@ class QIntOp(TensorOp, abc.ABC):
 class AccumulatingOp(QIntOp, abc.ABC):
     """An operation whose result is an accumulator: exact sums of products of narrow integers.
 
-    (Q2) the operands that are multiplied or summed have at most 16 bits
+    (Q2) the operands that are multiplied or summed have at most 16 bits; those of a contraction or a product have at
+         most 32 where the accumulators have 64
     """
+
+    WORDS: ClassVar[bool] = False
+    """Whether operands may have 32 bits where the accumulators have 64."""
 
     ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i32, i64)
     """The element types that the result may have; the first is the default."""
 
     def infer_elements(self) -> Sequence[Attribute | None]:
+        most = 32 if self.WORDS and self.accumulator() == i64 else 16
         for operand in self.narrow_operands():
-            if not isinstance(element_of(operand), IntegerType) or width_of(operand) > 16:  # Q2
+            if not isinstance(element_of(operand), IntegerType) or width_of(operand) > most:  # Q2
                 raise VerifyException(
-                    f"'{self.name}' multiplies integers of at most 16 bits, got {element_of(operand)}"
+                    f"'{self.name}' multiplies integers of at most {most} bits, got {element_of(operand)}"
                 )
         return [self.accumulator()]
 

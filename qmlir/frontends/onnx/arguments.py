@@ -109,9 +109,10 @@ def _element(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
 # ---------------------------------------------------------------------------------------------------------------
 # The dimensions of a model's tensors that are no numbers: which they are, and the sizes that users bind them to.
 #
-# Some tools write −1 for a dimension of any size. onnxruntime reads a negative size as none, and so does qmlir. It also
-# takes no size from what the file states about a tensor in the middle if that contradicts the nodes, and old tools
-# write 0 there for what they do not know: such a size is dropped, too, and shape inference says what it is.
+# Some tools write −1 for a dimension of any size, or "?". onnxruntime reads a negative size as none, and so does
+# qmlir. It also takes no size from what the file states about a tensor in the middle if that contradicts the nodes,
+# and old tools write 0 there for what they do not know: such a size is dropped, too, and shape inference says what it
+# is.
 #
 # All shapes in the IR are static. An unbound symbol that is the first dimension of some input is the batch and becomes
 # 1. Any other unbound symbol is an error that names the symbol. A dimension with neither a size nor a symbol gets the
@@ -122,8 +123,12 @@ def _element(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
 # Sizes that are none
 
 
+ANY = "?"
+"""What Paddle's exporter calls each dimension of any size: no symbol, since such dimensions may differ."""
+
+
 def without_negative_sizes(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """Returns a model whose tensors have no negative dimensions, nor tensors in the middle dimensions of 0.
+    """Returns a model whose tensors have no dimensions that are negative or `ANY`, nor tensors in the middle some of 0.
 
     The given model is left as it is.
     """
@@ -132,7 +137,7 @@ def without_negative_sizes(proto: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     for dim in list(_sizes_that_are_none(copy)):
-        dim.ClearField("dim_value")
+        dim.Clear()
     return copy
 
 
@@ -140,7 +145,7 @@ def _sizes_that_are_none(proto: onnx.ModelProto) -> Iterator[onnx.TensorShapePro
     for graph in graphs(proto.graph):
         for infos, least in ((graph.input, 0), (graph.output, 1), (graph.value_info, 1)):
             dims = (d for info in infos for d in _tensor_of(info.type).shape.dim)
-            yield from (d for d in dims if d.HasField("dim_value") and d.dim_value < least)
+            yield from (d for d in dims if d.dim_param == ANY or (d.HasField("dim_value") and d.dim_value < least))
 
 
 def _tensor_of(kind: onnx.TypeProto) -> onnx.TypeProto.Tensor:

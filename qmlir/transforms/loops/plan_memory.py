@@ -206,6 +206,7 @@ def forward_out_arguments(entry: func.FuncOp) -> None:
     has already replaced: then the out-argument needs its own copy of the data.
     """
     outputs = set(entry.args[INPUTS.required(entry) :])
+    places = {op: place for place, op in enumerate(entry.body.block.ops)}
     for copy in [op for op in entry.body.block.ops if isinstance(op, memref.CopyOp)]:
         root = root_of(copy.source)
         if (
@@ -213,24 +214,19 @@ def forward_out_arguments(entry: func.FuncOp) -> None:
             and len(list(copy.destination.uses)) == 1
             and isinstance(root.owner, memref.AllocOp)
             and looks_at_all(copy.source)
-            and _is_final_after(root, copy)
+            and _is_final_after(root, copy, places)
         ):
             _become(root.owner, copy.destination)
             Rewriter.erase_op(copy)
 
 
-def _is_final_after(root: SSAValue, copy: memref.CopyOp) -> bool:
-    """Whether after `copy` the buffer `root` is only a source of copies, or deallocated."""
-    later: set[Operation] = set()
-    op = copy.next_op
-    while op is not None:
-        later.add(op)
-        op = op.next_op
+def _is_final_after(root: SSAValue, copy: memref.CopyOp, places: Mapping[Operation, int]) -> bool:
+    """Whether after `copy` the buffer `root` is only a source of copies, or deallocated; views have no `places`."""
     for value in all_views(root):
         for use in value.uses:
             user = _statement(use.operation, copy.parent)
             harmless = isinstance(user, memref.DeallocOp) or (isinstance(user, memref.CopyOp) and use.index == 0)
-            if user in later and not harmless and not isinstance(user, VIEWS):
+            if places.get(user, -1) > places[copy] and not harmless and not isinstance(user, VIEWS):
                 return False
     return True
 

@@ -194,9 +194,14 @@ def _gives_digits(op: Contraction) -> bool:
 
 def _compute_on_floats(op: Contraction) -> None:
     """Makes a contraction read dequantized integers and give floats, which have 24 bits."""
-    backs = [DequantizeCastOp(v, TensorType(f32, shape_of(v))) for v in op.operands[:2]]
-    operands: list[SSAValue | Sequence[SSAValue]] = [back.result for back in backs]
-    new: list[Operation] = [*backs]
+    # Rows of 32 bits, which files cannot store, are read as the floats that they were cast from.
+    words = [v.owner for v in op.operands[:2] if isinstance(v.owner, QuantizeCastOp) and is_plain_sum(v)]
+    floats: dict[SSAValue, SSAValue] = {cast.result: cast.input for cast in words}
+    new: list[Operation] = [
+        DequantizeCastOp(v, TensorType(f32, shape_of(v))) for v in op.operands[:2] if v not in floats
+    ]
+    backs: dict[SSAValue, SSAValue] = {back.operands[0]: back.results[0] for back in new}
+    operands: list[SSAValue | Sequence[SSAValue]] = [floats.get(v) or backs[v] for v in op.operands[:2]]
     if isinstance(op, WeightedOp):
         stored = op.stored_bias()
         if stored is not None:
@@ -210,8 +215,9 @@ def _compute_on_floats(op: Contraction) -> None:
     for cast in casts:
         cast.results[0].replace_all_uses_with(new[-1].results[0])
     take_over(new[-1].results[0], names)
-    for gone in (*casts, op):
-        Rewriter.erase_op(gone)
+    for gone in (*casts, op, *words):
+        if not any(result.uses for result in gone.results):
+            Rewriter.erase_op(gone)
 
 
 # ---------------------------------------------------------------------------------------------------------------

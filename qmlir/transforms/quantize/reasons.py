@@ -103,6 +103,11 @@ MOVED: Reason = Reason("neighbours", "no integer operation makes what it reads, 
 DELIVERED: Reason = Reason("delivered", "moves results behind their dequantization, each operand by its own scale")
 """The decision about data movement that the network ends with, on the quantized side or the float side alike."""
 
+STATE_PARTS: Reason = Reason(
+    DELIVERED.code, "moves a state between calls as floats, each of its parts by its own scale"
+)
+"""The decision about data movement that joins and parts a state whose parts have ranges far apart."""
+
 SHARED: Reason = Reason("shared", "its result is also read as floats, which quantizing it would change")
 
 
@@ -165,7 +170,7 @@ def sums_of_steep(precision: str, left: float, allowed: float, reader: Operation
 
 def read_by_steep(reader: Operation) -> Reason:
     """The reason of an operation whose result only floats read, for a `reader` that needs its digits."""
-    return Reason("steep", f"only {reader.name} reads its result, on floats, and needs more digits than integers have")
+    return Reason("steep", f"only {reader.name} reads its result, and needs more digits than integers of 16 bits have")
 
 
 def computes_in_halves(op: Operation) -> bool:

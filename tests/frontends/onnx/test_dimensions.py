@@ -49,6 +49,15 @@ def test_a_negative_dimension_behind_the_first_is_bound_by_name() -> None:
     agree(proto, bind={"x.2": 5})
 
 
+def test_dimensions_that_are_called_by_a_question_mark_may_differ() -> None:
+    """Paddle's exporter writes so of the height and the width of pictures."""
+    proto = model(node("Relu", "x"), {"x": [-1, 3, "?", "?"]})
+    with pytest.raises(FileError, match=r'got symbol "x\.2", symbol "x\.3"; give --bind x\.2=… --bind x\.3=…'):
+        load_onnx(proto)
+    assert argument_shapes(proto, bind={"x.2": 5, "x.3": 7}) == [(1, 3, 5, 7)]
+    agree(proto, bind={"x.2": 5, "x.3": 7})
+
+
 @pytest.mark.parametrize("size", [-1, 0])
 def test_no_size_of_a_tensor_in_the_middle_contradicts_the_nodes(size: int) -> None:
     """A network that begins in the middle takes its shape from shape inference, and an opaque result its type."""

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.dialects.nn import PadOp
 from qmlir.transforms.nn.fold_pads import FoldPadsPass
-from tests.frontends.onnx.agreement import floats, load, model, node
+from tests.frontends.onnx.agreement import floats, load, model, node, onnxruntime_run
 
 WEIGHTS = {"w": floats(4, 3, 3, 3, seed=1), "d": floats(3, 1, 3, 3, seed=2), "v": floats(4, 3, 3, seed=3)}
 ONE_SIDE, ALL_SIDES, CAUSAL = ([0, 0, 0, 0, 0, 0, 1, 1], [0, 0, 1, 1, 0, 0, 1, 1], [0, 0, 4, 0, 0, 0])
@@ -67,3 +67,24 @@ def test_exported_files_and_a_device_agree(name: str, tmp_path: Path) -> None:
     again = qmlir.load(path)
     assert np.array_equal(qmlir.reference(again)(data[0]), qmlir.reference(plain)(data[0]))
     assert _pads(qmlir.to_integers(again)) == 0
+
+
+def test_a_quantized_file_folds_and_agrees_with_onnxruntime() -> None:
+    """Pads between casts of one type, as a converter of a quantized network writes them."""
+    arrays = {
+        "s": np.float32(0.05), "z": np.uint8(7), "t": np.float32(0.5), "u": np.uint8(120),
+        "q": np.random.default_rng(0).integers(-50, 50, (4, 3, 3, 3)).astype(np.int8), "c": np.float32(0.01),
+        "n": np.int8(0),
+    }  # fmt: skip
+    nodes = [
+        node("QuantizeLinear", "x s z", "x8"), node("DequantizeLinear", "x8 s z", "xf"),
+        node("Pad", "xf", "p", pads=ALL_SIDES), node("QuantizeLinear", "p s z", "p8"),
+        node("DequantizeLinear", "p8 s z", "pf"), node("DequantizeLinear", "q c n", "w"),
+        node("Conv", "pf w", "a"), node("QuantizeLinear", "a t u", "a8"), node("DequantizeLinear", "a8 t u"),
+    ]  # fmt: skip
+    proto = model(nodes, {"x": [1, 3, 8, 8]}, arrays, opset=10)
+    network, x = load(proto), floats(1, 3, 8, 8, seed=5) * 3
+    integers = qmlir.to_integers(network)
+    assert _pads(integers) == 0
+    assert any(op.name == "qint.conv2d" for op in integers.walk())
+    assert np.array_equal(qmlir.reference(network)(x), onnxruntime_run(proto, {"x": x})[0])

@@ -97,7 +97,8 @@ def test_integers_between_layers(case: str, precision: Any, tmp_path: Path) -> N
     assert np.mean(alike) > 0.9
     certificate = certified(quantized, tmp_path)
     assert certificate.certificate["verdict"] == "integer-only"
-    assert check_certificate(tmp_path / "certificate.json")["operations"] > 3
+    told = case in ("is_nan", "is_inf")  # of integers both are false, whatever comes in: a table of one value, folded
+    assert (check_certificate(tmp_path / "certificate.json")["operations"] > 3) is not told
 
 
 @crossed({"element": ["i64", "i32", "i8", "i1"], "precision": PRECISIONS})

@@ -11,6 +11,7 @@ they form a sum (ContractionSum).
 Works on a float network with observers that hold ranges.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.halves import HALVES
 from qmlir.profiles.tensor_profile import TensorProfile, require_finite
 from qmlir.settings.quant_config import settings_of
-from qmlir.transforms.quantize.adjust.nominal import nominal_meaning
+from qmlir.transforms.quantize.adjust.nominal import Meaning, for_all_samples, nominal_meaning
 from qmlir.transforms.quantize.adjust.side_by_side import linear_part
 
 LARGEST_FACTOR = 8.0
@@ -346,17 +347,35 @@ def evaluations(
         return
     operations = [o for o in block.ops if o.results]
     last = max(i for i, o in enumerate(operations) if any(r in wanted for r in o.results))
-    products = {o: linear_part(o) for o in operations if isinstance(o, WeightedOp) and is_float(o.x)}
-    meanings = {o: nominal_meaning(o) for o in operations[: last + 1] if o not in products}
-    constants = {o.y: o.value.array for o in operations if isinstance(o, ConstantOp)}
-    for sample in inputs:
-        values: dict[SSAValue, Array] = {**constants, **dict(zip(block.args, sample, strict=True))}
+    operations = operations[: last + 1]
+    meanings = {o: _meaning(o) for o in operations if not isinstance(o, ConstantOp)}
+    size = sum(math.prod(shape_of(r)) for o in meanings for r in o.results)
+    at_once = max(1, AT_ONCE // max(1, size))
+    for start in range(0, len(inputs), at_once):
+        some = inputs[start : start + at_once]
+        values: dict[SSAValue, list[Array]] = dict(zip(block.args, map(list, zip(*some, strict=True)), strict=True))
         with np.errstate(over="ignore", invalid="ignore"):  # observe_anew refuses values that are not finite
-            for op in operations[: last + 1]:
-                if isinstance(op, WeightedOp) and op in products:
-                    y = products[op](values[op.x], values[op.w])
-                    values[op.y] = op.clamp(y if op.b is None else y + values[op.b])
-                elif not isinstance(op, ConstantOp):
-                    results = meanings[op](*(values[v] for v in op.operands))
+            for op in operations:
+                if isinstance(op, ConstantOp):
+                    values[op.y] = [op.value.array] * len(some)
+                else:
+                    results = for_all_samples(op, meanings[op], [values[v] for v in op.operands])
                     values.update(zip(op.results, results, strict=True))
-        yield {v: values[v] for v in wanted}
+        yield from ({v: values[v][i] for v in wanted} for i in range(len(some)))
+
+
+AT_ONCE = 1 << 25
+"""The elements that the tensors of some samples may have together while a block is evaluated on these samples."""
+
+
+def _meaning(op: Operation) -> Meaning:
+    """The meaning of an operation of a float block; a contraction of floats multiplies matrices."""
+    if not isinstance(op, WeightedOp) or not is_float(op.x):
+        return nominal_meaning(op)
+    product = linear_part(op)
+
+    def evaluate(x: Array, w: Array, *bias: Array) -> tuple[Array, ...]:
+        y = product(x, w)
+        return (op.clamp(y + bias[0] if bias else y),)
+
+    return evaluate

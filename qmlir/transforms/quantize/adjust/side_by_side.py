@@ -20,6 +20,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import is_plain_sum
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.ir.context import QmlirContext
@@ -28,7 +29,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.profiles.tensor_profile import require_finite
 from qmlir.settings.quant_config import config_of
-from qmlir.transforms.quantize.adjust.nominal import Meaning, nominal_meaning
+from qmlir.transforms.quantize.adjust.nominal import Meaning, for_all_samples, nominal_meaning
 
 # ---------------------------------------------------------------------------------------------------------------
 # Makes sums independent of the number of threads.
@@ -226,6 +227,9 @@ class SideBySide:
     def run(self, *steps: Step) -> int:
         """Evaluates the block up to its last contraction; each contraction first takes the steps, which may change it.
 
+        Contractions that give sums of 32 bits stay as they are: the error that steps lessen follows the loud samples,
+        and the readers of such sums need the digits of the quiet ones.
+
         Returns:
             The number of contractions that a step changed.
         """
@@ -235,7 +239,7 @@ class SideBySide:
         for op in operations[: contractions[-1] + 1 if contractions else 0]:
             operands = list(op.operands)
             empty = any(0 in shape_of(v) for v in op.results)
-            if isinstance(op, WeightedOp) and is_cast(op.x) and not empty:
+            if isinstance(op, WeightedOp) and is_cast(op.x) and not empty and not _gives_words(op):
                 changed += self._adjust(op, steps)
             elif op.results:
                 self._evaluate(op)
@@ -275,11 +279,12 @@ class SideBySide:
 
     def _store(self, values: dict[SSAValue, list[Array]], op: Operation, meaning: Meaning) -> None:
         """Computes the results of an operation for each sample; results that depend on constants alone only once."""
-        samples = self.samples[:1] if op.results[0] in self.fixed else self.samples
-        results = [meaning(*(values[v][i] for v in op.operands)) for i in samples]
-        for i, result in enumerate(op.results):
-            each = [r[i] for r in results]
-            values[result] = each * len(self.samples) if result in self.fixed else each
+        if op.results[0] in self.fixed:
+            once = meaning(*(values[v][0] for v in op.operands))
+            results = [[array] * len(self.samples) for array in once]
+        else:
+            results = for_all_samples(op, meaning, [values[v] for v in op.operands])
+        values.update(zip(op.results, results, strict=True))
 
     def _release(self, value: SSAValue) -> None:
         """Counts off one reader of a value, and drops the value after its last reader."""
@@ -288,6 +293,11 @@ class SideBySide:
             if self.unread[value] <= 0:
                 self.floats.pop(value, None)
                 self.quantized.pop(value, None)
+
+
+def _gives_words(op: WeightedOp) -> bool:
+    """Whether the result of a contraction is cast to sums of 32 bits."""
+    return any(isinstance(u.operation, QuantizeCastOp) and is_plain_sum(u.operation.result) for u in op.y.uses)
 
 
 def cast_of_weights(op: WeightedOp) -> QuantizeCastOp | None:

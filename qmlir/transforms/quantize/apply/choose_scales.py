@@ -12,7 +12,7 @@ through casts. Under the schema symmetric_with_power2_scale the function gets an
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.context import Context
@@ -77,12 +77,16 @@ from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
 from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_branches
-from qmlir.transforms.quantize.ranges.digits import find_kept, type_of_sums
+from qmlir.transforms.quantize.ranges.digits import find_kept, keep_digits, type_of_sums
+from qmlir.transforms.quantize.ranges.flat_ends import ranges_of_flat
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
+from qmlir.transforms.quantize.ranges.row_scales import type_of_row_sums, type_of_rows
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
+from qmlir.transforms.quantize.ranges.state_parts import StateParts, parts_of_states
 from qmlir.transforms.quantize.reasons import (
     DELIVERED,
     MOVED,
+    STATE_PARTS,
     Reason,
     called,
     carrier_name,
@@ -152,19 +156,31 @@ class _Chooser:
 
     def __init__(self, default: OpConfig, target: Target, block: Block):
         self.target, self.block = target, block
+        self.is_default_target = target.name == load_target().name
+        self._look_at(block)
+        self._settle(default, {})
+        function = block.parent_op()
+        self.wide = target.wide_results and function is not None and followed_runtime(function) == "default"
+        self.kept = find_kept(self.operations, self.observed, self.op_configs, self.groups, wide=self.wide)
+        if rewritten := keep_digits(self.kept):
+            self.kept = replace(self.kept, reasons={**self.kept.reasons, **rewritten})
+            self._look_at(block)
+        if self.kept.reasons:
+            self._settle(default, self.kept.reasons)
+
+    def _look_at(self, block: Block) -> None:
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.estimated = {o.value for o in observers if o.data_free is not None}
-        self._settle(default, {})
-        self.kept = find_kept(self.operations, self.observed, self.op_configs, self.groups)
-        if self.kept.reasons:
-            self._settle(default, self.kept.reasons)
+        self.parts = parts_of_states(block, self.observed) if self.is_default_target else StateParts()
+        self.observed |= {value: self.observed[part] for value, part in self.parts.reads.items()}
 
     def _settle(self, default: OpConfig, kept: Mapping[Operation, Reason]) -> None:
         """Settles configs and groups, given which operations stay float for their digits."""
         self.op_configs = OpConfigs(self.block, default, self.target, kept)
         self.observed |= ranges_of_masked(self.block, self.observed, self.op_configs.of_value)
+        self.observed |= ranges_of_flat(self.observed, self.op_configs.of_value)
         self.groups = self._grouped()
 
     def run(self) -> dict[tuple[str, str], str]:
@@ -213,7 +229,8 @@ class _Chooser:
 
     def _grouped(self, floats: Sequence[Operation] = ()) -> ScaleGroups:
         states = state_values(self.block)
-        return ScaleGroups(self.operations, self.observed, self.op_configs.of_value, states, set(floats))
+        apart = {*floats, *self.parts.moving}
+        return ScaleGroups(self.operations, self.observed, self.op_configs.of_value, states, apart)
 
     # -- which operations --------------------------------------------------------------------------------------
 
@@ -226,8 +243,11 @@ class _Chooser:
             elif self.observed or decision_of(op) is None:  # without ranges there is nothing new to say
                 moves = isinstance(op, MovementOp) and op in self.kept.reasons
                 leave_float(op, MOVED if moves and not any(v.owner in able for v in data_operands(op)) else why)
-        for op in delivered(self.block, able, self.groups) if self.target.name == load_target().name else ():
+        for op in delivered(self.block, able, self.groups) if self.is_default_target else ():
             decide(op, "quantized", *DELIVERED)
+            del able[op]
+        for op in [o for o in self.parts.moving if o in able]:
+            decide(op, "quantized", *STATE_PARTS)
             del able[op]
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
@@ -293,7 +313,7 @@ class _Chooser:
         element = self._type_of_sums(value) or self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
-            self._cast_for_others(value, value, able, InsertPoint.after(value.owner))
+            self._cast_for_others(value, value, element, able, InsertPoint.after(value.owner))
             return  # the value comes through that type already
         if all(isinstance(u.operation, QuantizeCastOp) and u.operation.quantized_type == element for u in value.uses):
             return  # all readers quantize the value so already
@@ -316,32 +336,45 @@ class _Chooser:
                 use.operation.operands[use.index] = back.result
             if isinstance(use.operation, FunctionOp) and use.operation not in able:
                 clamp_to_domain(use.operation)
-        self._cast_for_others(value, back.result, able, InsertPoint.after(back))
+        self._cast_for_others(value, back.result, element, able, InsertPoint.after(back))
 
     def _type_of_sums(self, value: SSAValue) -> UniformType | None:
         """The type of 32 bits of a contraction whose readers need its digits; None if it has another type."""
         op = value.owner
         seen = self.observed.get(value)
-        if not isinstance(op, ContractionOp) or op not in self.kept.sums or seen is None:
-            return None
-        if not self.target.wide_results or followed_runtime(op) != "default":
+        if not self.wide or not isinstance(op, ContractionOp) or op not in self.kept.sums or seen is None:
             return None
         types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
         finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
+        if op in self.kept.rows:
+            return type_of_row_sums(seen, finest)
         power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
         return type_of_sums(seen, finest, power_of_two=power_of_two)
 
-    def _cast_for_others(self, value: SSAValue, seen: SSAValue, able: set[Operation], where: InsertPoint) -> None:
+    def _type_of_rows(self, value: SSAValue, reader: Operation) -> UniformType | None:
+        """The type in which a contraction of divided rows reads an operand; None for any other reader."""
+        if reader not in self.kept.rows or not isinstance(reader, ContractionOp):
+            return None
+        if not isinstance(value.owner, ConstantOp):
+            return type_of_rows(reader)
+        schema = self.op_configs.of(reader).schema
+        (scale,) = choose_weight_quantization(value.owner.value.array, None, schema).tolist()
+        return UniformType.per_tensor(i8, scale)
+
+    def _cast_for_others(
+        self, value: SSAValue, seen: SSAValue, element: UniformType, able: set[Operation], where: InsertPoint
+    ) -> None:
         """Makes integer readers with another schema, precision or scale read a value through their own type.
 
-        `seen` is the tensor that readers of `value` read. If an integer operation computes `value`, its quantized type
-        holds all its digits, and the readers cast `seen`. Else they cast `value`, so that it is rounded only once.
+        `seen` is the tensor that readers of `value` read, through the type `element`. If an integer operation computes
+        `value`, its quantized type holds all its digits, and the readers cast `seen`. Else they cast `value`, so that
+        it is rounded only once.
         """
         exact = seen if value.owner in able else value
         views: dict[UniformType, SSAValue] = {}
         for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
             wanted = self._type_for(value, use.operation, use.index)
-            if wanted == self.groups.type_of(value):
+            if wanted == element:
                 continue
             if wanted not in views:
                 quantized = QuantizeCastOp(exact, TensorType(wanted, shape_of(seen)))
@@ -356,6 +389,8 @@ class _Chooser:
         An operation that keeps scales reads an operand of another format, or an operand it is not tied to, through the
         type of its result. Others read the value's type, in their own format.
         """
+        if (rows := self._type_of_rows(value, reader)) is not None:
+            return rows
         op_config = self.op_configs.of(reader)
         if isinstance(reader, QuantizableOp) and reader.reads_as_stored(index):
             op_config = self.op_configs.of_value(value)
@@ -394,6 +429,8 @@ class _Chooser:
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
         op_config = self.op_configs.of(op)
+        if op in self.kept.rows and weight_bits(op_config.stored_weights) > 8:
+            op_config = replace(op_config, weight_precision="int8")
         axis = op.CHANNEL_AXIS if op_config.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", op_config.stored_weights, op_config.narrow_weights
         op_config.check_few_bits(where)
@@ -501,7 +538,7 @@ class _Chooser:
         """
         op_config = self.op_configs.of(op)
         data, result = self.groups.type_of(op.x, op_config.format), self.groups.type_of(op.y, op_config.format)
-        if data is None or result is None:
+        if data is None or result is None or op in self.kept.rows:
             return scales
         own = 0.0 if self.target.factors is None else self.target.factors.least
         least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR)

@@ -220,6 +220,7 @@ def apply_profile(
     partial: bool = False,
     by_name: bool = False,
     switch: str = "partial=true",
+    simplified: bool = False,
 ) -> LoadReport:
     """Writes the ranges of `profile` on the observers of `module`, which gets observers if it has none yet.
 
@@ -231,6 +232,7 @@ def apply_profile(
         by_name: Accept tensors of the right name and shape however they were computed, where none is computed in the
             same way.
         switch: How the user asks for `partial`, for errors.
+        simplified: Whether the module is simplified, so that its tensors are computed as in profiling.
 
     Returns:
         Which tensors were found in the profile, and why the others were not.
@@ -240,7 +242,7 @@ def apply_profile(
     """
     if not any(t.count for t in profile.tensors.values()):
         raise ProfileError(source, "must hold at least one sample", got="an empty profile", remedy="profile on data")
-    matches = _matches(module, profile, by_name)
+    matches = _matches(module, profile, by_name, simplified=simplified)
     missing = [m for m in matches if m.tensor is None and not _may_lack(m.observer)]
     if missing and not (partial and len(missing) < len(matches)):
         raise ProfileError(
@@ -270,12 +272,12 @@ def _observe(observer: ObserveOp, tensor: TensorProfile) -> None:
     observer.average = bounds_attribute(*tensor.average_range) if tensor.samples else None
 
 
-def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
+def _matches(module: ModuleOp, profile: Profile, by_name: bool, *, simplified: bool) -> list[Match]:
     """The matches of the observers of all functions; if some functions match the profile, only the matches of these."""
-    simplified = not observers(module)
-    if simplified:
+    if not observers(module):
         simplify(module)
         insert_observers(module)
+        simplified = True
     functions = defined_functions(module)
     keyed = any(t.key for t in profile.tensors.values())
     found: list[list[Match]] = []

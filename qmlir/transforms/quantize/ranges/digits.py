@@ -11,14 +11,16 @@ of the last contraction:
 
 * An operation that is no contraction stays float if nothing but such operations reads it.
 * A contraction that only such operations read gives its sums in i32 (`type_of_sums`), where the target can.
-* A contraction right before a steep function stays float if the rounding of its own input would cost the function's
-  digits, and if it has few of the network's products (`FEW`).
+* A contraction right before a steep function whose digits the rounding of its data would cost divides its rows by their
+  largest magnitudes and reads them in i32 (row_scales.py). Where the target cannot, it stays float if it has few of the
+  network's products (`FEW`).
 
 A quotient with a computed divisor and an operation that the policy keeps float read their arguments likewise.
 """
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +41,7 @@ from qmlir.numerics import Float64s
 from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.transforms.quantize.op_configs import OpConfigs
+from qmlir.transforms.quantize.ranges.row_scales import clamp_behind, constant_factor, divide_rows
 from qmlir.transforms.quantize.ranges.scale_groups import ScaleGroups, quantized_as
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_DIVISOR,
@@ -83,19 +86,45 @@ class Kept:
 
     reasons  operation that stays float → why
     sums     the contractions that nothing but float operations read, which need the digits
+    rows     the contractions among them whose rows have scales of their own
     """
 
     reasons: Mapping[Operation, Reason]
-    sums: frozenset[Operation]
+    sums: AbstractSet[Operation]
+    rows: AbstractSet[Operation]
 
 
 def find_kept(
-    operations: Sequence[Operation], observed: Mapping[SSAValue, Observation], configs: OpConfigs, groups: ScaleGroups
-) -> Kept:
-    """Finds the operations of a block that stay float for their digits, given the types that values would have."""
-    finding = _Finding(operations, observed, configs, groups)
+    operations: Sequence[Operation], observed: Mapping[SSAValue, Observation], configs: OpConfigs, groups: ScaleGroups,
+    *, wide: bool,
+) -> Kept:  # fmt: skip
+    """Finds the operations of a block that stay float for their digits, given the types that values would have.
+
+    Args:
+        operations: The operations, in order.
+        observed: What was observed of their values.
+        configs: Their configs.
+        groups: The values that share a scale.
+        wide: Whether the target's contractions read and give 32 bits.
+    """
+    finding = _Finding(operations, observed, configs, groups, wide=wide)
     finding.run()
-    return Kept(finding.reasons, frozenset(finding.sums))
+    return Kept(finding.reasons, finding.sums.keys(), finding.rows.keys())
+
+
+def keep_digits(kept: Kept) -> dict[Operation, Reason]:
+    """Gives rows scales of their own, and clamps on floats what the steps of sums would clamp to a rounded bound.
+
+    Returns:
+        The new float operations, and why they are float.
+    """
+    found: dict[Operation, Reason] = {}
+    for op in kept.sums:
+        assert isinstance(op, ContractionOp)
+        why = read_by_steep(next(o for o in _readers(op)))
+        new = divide_rows(op) if op in kept.rows else clamp_behind(op) if op.bounds()[0] else []
+        found |= dict.fromkeys(new, why)
+    return found
 
 
 def type_of_sums(seen: Observation, finest: float, *, power_of_two: bool) -> UniformType | None:
@@ -125,10 +154,14 @@ class _Finding:
         observed: Mapping[SSAValue, Observation],
         configs: OpConfigs,
         groups: ScaleGroups,
+        *,
+        wide: bool,
     ):
         self.operations, self.observed, self.configs, self.groups = operations, observed, configs, groups
+        self.wide = wide
         self.reasons: dict[Operation, Reason] = {}
         self.sums: dict[Operation, None] = {}
+        self.rows: dict[Operation, None] = {}
         self._needing: dict[Operation, Operation] = {}  # operation that needs its operands' digits → for which result
 
     def run(self) -> None:
@@ -143,14 +176,56 @@ class _Finding:
                 continue
             elif not isinstance(op, ContractionOp):
                 self._keep(op, reader, read_by_steep(reader))
-            elif (left := self._left_of_reader(op)) is not None and products(op) <= few:
+            elif (left := self._left_of_reader(op)) is not None and self._divides_rows(op):
+                self._needing[op] = op
+                self.rows[op] = self.sums[op] = None
+            elif left is not None and products(op) <= few:
                 few -= products(op)
                 self._keep(op, reader, left)
             elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
+        self._follow_contractions()
+
+    def _follow_contractions(self) -> None:
+        """Decides what depends on contractions that were found: what is before them, and movement of integers."""
+        for op in self.sums:
+            self._leave_inputs_float(op)
         for op in self.operations:
             if op in self.reasons and isinstance(op, MovementOp) and all(map(self._is_rounded, data_operands(op))):
                 del self.reasons[op]
+        for op in [o for o in self.rows if any(map(self._is_rounded, data_operands(o)))]:
+            del self.rows[op]
+
+    def _leave_inputs_float(self, op: Operation) -> None:
+        """Leaves what computes a contraction's data from inputs float, as inputs come, where the data have 16 bits.
+
+        Pre-emphasis leaves little of low tones, and the rounding of its operands and result leaves less.
+        """
+        before = self._between_inputs_and(op)
+        if self.configs.of(op).integers == "int16" and not all(isinstance(o, MovementOp) for o in before):
+            self.reasons |= {o: read_by_steep(op) for o in before if self.configs.why_float(o) is None}
+
+    def _between_inputs_and(self, op: Operation) -> list[Operation]:
+        """The operations between inputs of the network and a contraction; empty if something else reads them too."""
+        found: dict[Operation, None] = {op: None}
+        waiting = [v.owner for v in data_operands(op)]
+        while waiting:
+            made = waiting.pop()
+            if not isinstance(made, Operation) or isinstance(made, ConstantOp) or made in found:
+                continue
+            if not data_operands(made) or isinstance(made, ContractionOp) or names_format(made):
+                return []
+            found[made] = None
+            waiting += [v.owner for v in data_operands(made)]
+        del found[op]
+        inside = all(r is op or r in found for o in found for r in _readers(o))
+        return list(found) if inside and not any(self._is_stated(o.results[0]) for o in found) else []
+
+    def _divides_rows(self, op: ContractionOp) -> bool:
+        """Whether a contraction may read its rows in 32 bits: the target can, and nothing says how they are stored."""
+        if not self.wide or self.configs.why_float(op) is not None or constant_factor(op) is None:
+            return False
+        return not any(map(self._is_stated, (*data_operands(op), *op.results)))
 
     def _is_rounded(self, value: SSAValue) -> bool:
         """Whether an integer operation makes a value, so that to move it costs no digits."""

@@ -67,11 +67,11 @@ def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observa
     Args:
         value: The tensor. An input of the network gets no margin, nor does a result that is mostly negative if a power
             of two is searched for it, and the result of a clamp stays within its bounds.
-        seen: The observation. Without a histogram its range was given, not observed, and gets no margin.
+        seen: The observation. A range that was given or derived, not observed, gets no margin.
         op_config: The options in effect for the tensor.
     """
     lo, hi = seen.bounds
-    if not leaves_room(op_config) or seen.histogram is None or argument_of(value) is not None or lo == hi:
+    if seen.derived or not leaves_room(op_config) or seen.histogram is None or argument_of(value) is not None or lo == hi:
         return seen
     if op_config.searches_exponents and op_config.integers != "int16" and -lo > hi and _is_result(value):
         return seen

@@ -1,0 +1,149 @@
+"""Gives each row of what a contraction reads a scale of its own, where readers need more digits than one scale leaves.
+
+A row holds the data of one sum. Powers of a spectrum are spread over more decades than 32 bits hold, yet the sums of
+one frame need the digits of that frame alone. So each row is divided by its largest magnitude m, on floats, and what
+the integer contraction gives is multiplied by m:
+
+    y = m · (x / m) ∗ w + b, then the clamp
+
+The quotients lie in [−1, 1] whatever the data are. So they never saturate, and have as many bits as the longest sums
+with weights of 8 bits leave, up to 30. The sums need no profile either: the weights bound them.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.ir import Operation
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import Observation, ObserveOp
+from qmlir.dialects.nn import (
+    AbsOp,
+    AddOp,
+    ClampOp,
+    ConstantOp,
+    Conv2DOp,
+    DivOp,
+    FullyConnectedOp,
+    MatMulOp,
+    MaximumOp,
+    MulOp,
+    ReduceMaxOp,
+)
+from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
+from qmlir.dialects.nn.queries import bound_properties
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.facts import NAME
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.locations import locate
+from qmlir.ir.names import NameAttr, names_of
+from qmlir.ir.rewriting import node_name
+from qmlir.numerics.contracts import WIDE_LIMIT
+from qmlir.numerics.schemas import power_of_two_above
+
+MOST_BITS = 30
+"""The bits of a row's largest magnitude; the quotient 1 is stored as 2^30."""
+
+LEAST = np.float32(2.0**-126)
+"""The least divisor: a row of zeros stays zeros."""
+
+
+def constant_factor(op: ContractionOp) -> ConstantOp | None:
+    """The constant weights, or the constant side of a matrix product whose other side is data; None without."""
+    sides = (op.w,) if isinstance(op, WeightedOp) else op.operands
+    constants = [v.owner for v in sides if isinstance(v.owner, ConstantOp)]
+    return constants[0] if len(constants) == 1 and constants[0].value.array.any() else None
+
+
+def terms_of(op: ContractionOp) -> int:
+    """How many products a sum of a contraction has."""
+    if isinstance(op, WeightedOp):
+        return math.prod(shape_of(op.w)) // max(op.output_channels(), 1)
+    return shape_of(op.operands[0])[-1]
+
+
+def type_of_rows(op: ContractionOp) -> UniformType:
+    """The type in which a contraction with weights of 8 bits reads its divided rows."""
+    bits = min(MOST_BITS, math.floor(math.log2((WIDE_LIMIT - 1) / (terms_of(op) * 128))))
+    return UniformType.per_tensor(i32, 2.0**-bits, 0, -(1 << bits), 1 << bits)
+
+
+def type_of_row_sums(seen: Observation, finest: float) -> UniformType:
+    """The type of 32 bits of the sums of divided rows, which their observer bounds; `finest` is the least scale."""
+    return UniformType.per_tensor(i32, power_of_two_above(max(seen.bounds[1] * 2.0**-30, finest)))
+
+
+def divide_rows(op: ContractionOp) -> list[Operation]:
+    """Divides the rows that a contraction reads, and multiplies its sums; returns the new float operations.
+
+    The observer of the contraction's result observes the product then. The quotients and the sums get observers of
+    their own, and the product the names of the tensor.
+    """
+    place = 0 if op.operands[0].owner is not constant_factor(op) else 1
+    x, axes = op.operands[place], _axes(op, place)
+    magnitudes = AbsOp.make([x])
+    largest = ReduceMaxOp.make([magnitudes.y], {"axes": DenseArrayBase.from_list(i64, axes)})
+    least = ConstantOp(np.array(LEAST))
+    divisor = MaximumOp.make([largest.y, least.y])
+    quotients = DivOp.make([x, divisor.y])
+    before = [magnitudes, largest, least, divisor, quotients]
+    bias = op.b if isinstance(op, WeightedOp) else None
+    op.operands = [quotients.y if i == place else v for i, v in enumerate(op.operands[:2])]
+    product = MulOp.make([op.y, divisor.y])
+    after: list[Operation] = [product, *([AddOp.make([product.y, bias])] if bias is not None else [])]
+    named = node_name(op)
+    _finish(op, after)
+    observers = [
+        ObserveOp(quotients.y, f"{named} rows", (-1.0, 1.0)),
+        ObserveOp(op.y, f"{named} sums", (-(bound := _largest_sum(op)), bound)),
+    ]
+    Rewriter.insert_op([*before, observers[0]], InsertPoint.before(op))
+    Rewriter.insert_op(observers[1], InsertPoint.after(op))
+    locate(before, op.location)
+    return [*(o for o in before if o is not least), *after]
+
+
+def clamp_behind(op: ContractionOp) -> list[Operation]:
+    """Clamps on floats what a contraction clamps to a bound that its steps may round; returns the new operation."""
+    after: list[Operation] = []
+    _finish(op, after)
+    return after
+
+
+def _finish(op: ContractionOp, after: list[Operation]) -> None:
+    """Puts operations, and the clamp that was fused, between a contraction and its readers."""
+    if op.bounds() != (None, None):
+        after.append(ClampOp.make([after[-1].results[0] if after else op.y], bound_properties(op.bounds())))
+        for name in bound_properties(op.bounds()):
+            del op.properties[name]
+    op.y.replace_uses_with_if(after[-1].results[0], lambda use: use.operation is not after[0])
+    Rewriter.insert_op(after, InsertPoint.after(op))
+    locate(after, op.location)
+    names = names_of(op)
+    NAME.put(after[-1], NameAttr.of(tensors=names.data.tensors))
+    NAME.put(op, NameAttr.of(names.nodes or names.data.tensors, absorbed=names.data.absorbed))
+
+
+def _axes(op: ContractionOp, place: int) -> Sequence[int]:
+    """The axes of the data along which a row lies: those of one sum, or a whole image where windows overlap."""
+    shape = shape_of(op.operands[place])
+    if isinstance(op, MatMulOp):
+        return [len(shape) - 1 if place == 0 else len(shape) - 2]
+    if isinstance(op, FullyConnectedOp):
+        return [1]
+    single = isinstance(op, Conv2DOp) and op.group_count() == 1 and shape_of(op.w)[1:3] == (1, 1)
+    return [3] if single and shape_of(op.y)[:3] == shape[:3] else [1, 2, 3]
+
+
+def _largest_sum(op: ContractionOp) -> float:
+    """The largest magnitude of sums of data in [−1, 1]."""
+    constant = cast(ConstantOp, constant_factor(op))
+    weights = np.abs(constant.value.array.astype(np.float64))
+    if isinstance(op, WeightedOp):
+        sums = weights.sum(axis=tuple(i for i in range(weights.ndim) if i != op.CHANNEL_AXIS))
+    else:
+        sums = weights.sum(axis=-2 if op.operands[1].owner is constant else -1)
+    return float(sums.max())

@@ -1,0 +1,94 @@
+"""Ranges end where the functions that read a tensor are flat, and parts of states keep scales of their own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.dialects.nn import FullyConnectedOp
+from qmlir.dialects.nn.quantizable import uniform
+from tests.conftest import crossed
+from tests.frontends.onnx.agreement import load, model, node
+from tests.transforms.quantize.calibrated import parsed, sqnr
+
+RNG = np.random.default_rng(11)
+Array = Any
+LOUD = [(RNG.normal(size=(1, 16)) * 10 ** RNG.uniform(-1, 2)).astype(np.float32) for _ in range(24)]
+WEIGHTS = {"w": RNG.normal(size=(16, 8)).astype(np.float32)}
+
+
+def outputs(network: Any, samples: list[Array]) -> Array:
+    return np.stack([network(x) for x in samples])
+
+
+def reach(module: ModuleOp) -> float:
+    """The greatest number that the result of the network's layer holds."""
+    (op,) = [o for o in module.walk() if isinstance(o, FullyConnectedOp)]
+    element = uniform(op.y)
+    return (element.storage_max - element.zero_point) * element.scale
+
+
+ENDS = {"Sigmoid": (11, 17), "Tanh": (6, 9), "Erf": (4, 5), "Softsign": (1e3, 1e6), "Elu": (100, 1e6)}
+"""Function → the ends of its range at 8 and at 16 bits; the last two have an end that is not flat."""
+
+
+@crossed({"function": list(ENDS), "precision": ["int8", "int16"]})
+def test_the_range_ends_where_the_function_is_flat(function: str, precision: str) -> None:
+    module = load(model([node("MatMul", "x w", "s"), node(function, "s")], {"x": (1, 16)}, WEIGHTS))
+    q = qmlir.quantize(module, data=LOUD[:12], precision=precision)
+    if any(e.outcome == "float" for e in qmlir.decisions(q)):
+        pytest.skip("the function is steep for these data")
+    least, most = ENDS[function]
+    assert reach(q) <= most if most < 1e6 else reach(q) > least / 8
+    np.testing.assert_array_equal(outputs(qmlir.reference(q), LOUD[12:]), outputs(qmlir.compile(q), LOUD[12:]))
+
+
+def test_what_another_operation_reads_keeps_its_range() -> None:
+    nodes = [node("MatMul", "x w", "s"), node("Sigmoid", "s", "g"), node("Mul", "s g")]
+    q = qmlir.quantize(load(model(nodes, {"x": (1, 16)}, WEIGHTS)), data=LOUD[:12], precision="int16")
+    assert reach(q) > 100
+
+
+def test_a_stated_range_is_kept() -> None:
+    nodes = [node("MatMul", "x w", "s"), node("Sigmoid", "s")]
+    policy = {"rules": [{"name": "s", "range": [-100.0, 100.0]}]}
+    q = qmlir.quantize(load(model(nodes, {"x": (1, 16)}, WEIGHTS)), data=LOUD[:12], policy=policy)
+    assert reach(q) == pytest.approx(100, rel=0.02)
+
+
+STATE = """
+func.func @main(%x: tensor<1x4xf32>, %s: tensor<2x4xf32> {{qmlir.state = #qmlir.state<1>}})
+    -> (tensor<1x4xf32>, tensor<2x4xf32>) {{
+  %h = nn.slice %s {{offsets = array<i64: 0, 0>, sizes = array<i64: 1, 4>, strides = array<i64: 1, 1>}}
+    : tensor<2x4xf32> -> tensor<1x4xf32>
+  %c = nn.slice %s {{offsets = array<i64: 1, 0>, sizes = array<i64: 1, 4>, strides = array<i64: 1, 1>}}
+    : tensor<2x4xf32> -> tensor<1x4xf32>
+  %i = nn.mul %x, %h : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x4xf32>
+  %j = nn.add %i, %x : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x4xf32>
+  %c2 = nn.add %c, %j : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x4xf32>
+  %h2 = nn.tanh %{read} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %t = nn.concat %h2, %c2 {{axis = 0 : i64}} : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<2x4xf32>
+  func.return %h2, %t : tensor<1x4xf32>, tensor<2x4xf32>
+}}"""
+
+
+@crossed({"precision": ["int8", "int16"], "loud": [False, True]})
+def test_parts_of_a_state_keep_their_scales(precision: str, loud: bool) -> None:
+    """With one scale for both parts, the narrow part has 8 and 20 dB less."""
+    module = parsed(STATE.format(read="j"))
+    drift = 20.0 if loud else 0.0
+    sequences = [
+        [{"input0": (RNG.normal(size=(1, 4)) + drift).astype(np.float32) / 10} for _ in range(30)] for _ in range(4)
+    ]
+    q = qmlir.quantize(module, data=sequences[:2], precision=precision)
+    codes = {e.reason for e in qmlir.decisions(q) if e.operation in ("nn.concat", "nn.slice") and "parts" in e.reason}
+    assert bool(codes) is loud
+    found: list[list[Array]] = [[], [], []]
+    for kept, network in zip(found, (qmlir.reference(module), qmlir.reference(q), qmlir.compile(q)), strict=True):
+        for sequence in sequences[2:]:
+            network.reset()
+            kept += [np.asarray(network(sample)) for sample in sequence]
+    np.testing.assert_array_equal(found[1], found[2])
+    assert sqnr(np.stack(found[0]), np.stack(found[1])) > (25 if precision == "int8" else 70)
