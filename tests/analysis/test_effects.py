@@ -3,6 +3,7 @@
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from qmlir.analysis.output_measure import OutputMeasure, decibels, relative_nois
 from qmlir.analysis.own_errors import NearestWeights, Part, StoredResults, StoredWeights
 from qmlir.analysis.rank_correlation import rank_correlation
 from qmlir.errors import QmlirError
+from tests.analysis.test_quality import decaying
 from tests.cli.small import Small, write_small
 
 
@@ -147,3 +149,9 @@ def test_what_cannot_be_measured_is_refused(small: Small) -> None:
         OutputMeasure(small.onnx, [])
     with pytest.raises(QmlirError, match="quantized tensors of the same names, got none"):
         effects(small.onnx, qmlir.load(small.onnx), samples_of(small))
+
+
+def test_a_network_with_states_is_refused(tmp_path: Path) -> None:
+    module = qmlir.load(decaying(tmp_path), state={"past": "present"})
+    with pytest.raises(QmlirError, match="need samples of their own, got a network with states"):
+        OutputMeasure(module, [np.zeros((1, 8), np.float32)])
