@@ -350,8 +350,8 @@ def test_unknown_keys_are_refused_at_once(folder: Path) -> None:
 def test_who_asks_for_more_samples_than_fit_is_told(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(side_by_side, "MEMORY", 2 * 4 * 2 * (8 + 64 + 8) * 5)
-    message = r"weights are rounded and biases corrected on 5 of {} samples: the values of one take 0.00122 MiB"
+    monkeypatch.setattr(side_by_side, "MEMORY", 2 * 4 * 2 * (8 + 8) * 5)  # the 64 weights are held once
+    message = r"weights are rounded and biases corrected on 5 of {} samples: the values of one take 0.000244 MiB"
     with pytest.warns(qmlir.errors.QmlirWarning, match=message.format(12)):
         qmlir.quantize("net.onnx", "net.yaml", data=SAMPLES)
     with pytest.warns(qmlir.errors.QmlirWarning, match=message.format(12)):

@@ -1,5 +1,6 @@
 """Evaluates the float and the quantized reading of a network side by side, before `quantize-ops` joins them."""
 
+import math
 import warnings
 import zipfile
 import zlib
@@ -335,6 +336,13 @@ def _convolution(op: Conv2DOp, x: Array, w: Array) -> Array:
 
 
 def _live_bytes(block: Block) -> int:
-    """About how many bytes a sample takes at once: operands and results of the largest operation in both readings."""
-    sizes = [sum(int(np.prod(shape_of(v))) for v in (*o.operands, *o.results)) for o in block.ops if o.results]
-    return 2 * 4 * 2 * max(sizes, default=1)
+    """About how many bytes a sample takes at once: operands and results of the largest operation in both readings.
+
+    Weights, and all else that no input reaches, are held once for all samples.
+    """
+    varying, largest = set[SSAValue](block.args), 1
+    for op in block.ops:
+        if not varying.isdisjoint(op.operands):
+            varying.update(op.results)
+            largest = max(largest, sum(math.prod(shape_of(v)) for v in (*op.operands, *op.results) if v in varying))
+    return 2 * 4 * 2 * largest
