@@ -80,7 +80,8 @@ def test_a_batch_of_code_has_the_bits_of_single_calls() -> None:
 
 
 def test_exported_files_have_the_batch_again(tmp_path: Path) -> None:
-    quantized = qmlir.quantize(load_onnx(attention()), data=SAMPLES)
+    # TFLite has no layer of 8 bits whose result has 16, as query and key have by default.
+    quantized = qmlir.quantize(load_onnx(attention()), data=SAMPLES, residuals="same", attention="stored")
     expected = each(quantized)
     qmlir.export(quantized, tmp_path / "net.onnx", activations="kept")
     session = onnxruntime.InferenceSession(tmp_path / "net.onnx")
