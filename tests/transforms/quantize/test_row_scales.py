@@ -6,9 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
-from ai_edge_litert.interpreter import Interpreter
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
@@ -21,6 +19,7 @@ from tests.checker.networks import certified
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import parsed, sqnr
+from tests.transforms.quantize.exported import results_of_file
 
 RNG = np.random.default_rng(9)
 Array = Any
@@ -181,21 +180,6 @@ def test_certificates_bound_the_sums_of_64_bits(tmp_path: Path) -> None:
 def test_files_compute_what_the_network_computes(format: str, name: str, tmp_path: Path) -> None:
     module, data = front(name)
     q = qmlir.quantize(module, data=data[:10], schema="symmetric", weight_precision="int7")
-    path = tmp_path / ("net.tflite" if format == "tflite" else "net.onnx")
-    qmlir.export(q, path, format=format)
     ours = outputs(qmlir.reference(q), data[10:])
-    if format == "tflite":
-        network = Interpreter(str(path))
-        network.allocate_tensors()
-        theirs = [_invoked(network, x) for x in data[10:]]
-    else:
-        session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        theirs = [np.asarray(session.run(None, {session.get_inputs()[0].name: x})[0]) for x in data[10:]]
-    assert sqnr(ours, np.stack(theirs).reshape(ours.shape)) > 100
-
-
-def _invoked(network: Any, x: Array) -> Array:
-    (entry,), (result,) = network.get_input_details(), network.get_output_details()
-    network.set_tensor(entry["index"], x.reshape(entry["shape"]))
-    network.invoke()
-    return network.get_tensor(result["index"])
+    theirs = results_of_file(q, format, data[10:], tmp_path)
+    assert sqnr(ours, theirs.reshape(ours.shape)) > 100
