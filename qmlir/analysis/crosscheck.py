@@ -172,7 +172,7 @@ def parted(given: "str | Path") -> tuple[Path, str]:
 def _network(
     given: Form, bind: Mapping[str, int] | None, state: Mapping[str, str] | None
 ) -> tuple[Path | None, str, ModuleOp]:
-    """The file of a form, where it runs, and its network as qmlir reads it."""
+    """Returns the file of a form (None if it has none), the name of what runs it, and its network as qmlir reads it."""
     path, where = (None, "cpu") if isinstance(given, ModuleOp) else parted(given)
     if path is None or path.suffix not in RUNTIMES:
         return path, where, loaded(given if path is None else path)

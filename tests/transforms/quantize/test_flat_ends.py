@@ -38,10 +38,11 @@ ENDS = {"Sigmoid": (11, 17), "Tanh": (6, 9), "Erf": (4, 5), "Softsign": (1e3, 1e
 def test_the_range_ends_where_the_function_is_flat(function: str, precision: str) -> None:
     module = load(model([node("MatMul", "x w", "s"), node(function, "s")], {"x": (1, 16)}, WEIGHTS))
     q = qmlir.quantize(module, data=LOUD[:12], precision=precision)
-    if any(e.outcome == "float" for e in qmlir.decisions(q)):
-        pytest.skip("the function is steep for these data")
-    least, most = ENDS[function]
-    assert reach(q) <= most if most < 1e6 else reach(q) > least / 8
+    steep = any(e.outcome == "float" for e in qmlir.decisions(q))
+    assert steep is ((function, precision) == ("Softsign", "int8"))  # 8 bits of ±140 do not hold its digits near 0
+    if not steep:
+        least, most = ENDS[function]
+        assert reach(q) <= most if most < 1e6 else reach(q) > least / 8
     np.testing.assert_array_equal(outputs(qmlir.reference(q), LOUD[12:]), outputs(qmlir.compile(q), LOUD[12:]))
 
 
@@ -78,10 +79,12 @@ func.func @main(%x: tensor<1x4xf32>, %s: tensor<2x4xf32> {{qmlir.state = #qmlir.
 def test_parts_of_a_state_keep_their_scales(precision: str, loud: bool) -> None:
     """With one scale for both parts, the narrow part has 8 and 20 dB less."""
     module = parsed(STATE.format(read="j"))
-    drift = 20.0 if loud else 0.0
-    sequences = [
-        [{"input0": (RNG.normal(size=(1, 4)) + drift).astype(np.float32) / 10} for _ in range(30)] for _ in range(4)
-    ]
+    draw, drift = np.random.default_rng(7), 20.0 if loud else 0.0
+    # Within ±2, so that the sequences that are compared stay in the ranges of those that are profiled; the same steps
+    # once up and once down, so that their sum grows by the drift alone.
+    steps = np.clip(draw.normal(size=(4, 15, 1, 4)), -2, 2)
+    heard = (np.concatenate([steps, -steps], axis=1) + drift).astype(np.float32) / 10
+    sequences = [[{"input0": x} for x in sequence] for sequence in heard]
     q = qmlir.quantize(module, data=sequences[:2], precision=precision)
     codes = {e.reason for e in qmlir.decisions(q) if e.operation in ("nn.concat", "nn.slice") and "parts" in e.reason}
     assert bool(codes) is loud

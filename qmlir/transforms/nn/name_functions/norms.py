@@ -172,9 +172,9 @@ def _epsilon_of_variance(ratio: Array, square: Array) -> tuple[float, Array, flo
 
 
 def _epsilon_of_deviation(ratio: Array, square: Array) -> tuple[float, Array, float]:
-    """The epsilon, the gain and the number that is added, of a normalization that adds a number to the deviation.
+    """The epsilon and the gain of a normalization that divides by the deviation plus a number, and that number.
 
-    The epsilon is the square of that number: it has the same effect where deviations are 0, and none where they are
+    The square of that number is the epsilon: it has the same effect where deviations are 0, and none where they are
     large.
     """
     deviation = np.sqrt(square)

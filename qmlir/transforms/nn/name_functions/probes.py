@@ -186,7 +186,7 @@ class _Reader:
                 return self._along(op)
 
     def _read(self, value: SSAValue) -> Points:
-        """The points of a tensor: those of a constant of one value do not differ, and such a one may be broadcast.
+        """The points of a tensor. A constant of one value has that value at each point, and may be broadcast.
 
         Raises:
             Unreadable: A constant has several values.
