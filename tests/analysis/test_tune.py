@@ -302,11 +302,12 @@ def test_the_policy_gives_the_network_of_the_trial(found: Tuned, small: Small, t
 @pytest.mark.slow
 def test_a_search_goes_on_where_it_stopped(found: Tuned, small: Small) -> None:
     files = {path: path.read_bytes() for path in (small / "results").iterdir()}
-    damaged = sorted(files)[0]
+    # A search that goes on needs all trials, but not the effects of settings that gave way to better ones.
+    damaged = next(path for path in sorted(files) if b'"sqnr"' in files[path])
     damaged.write_text("{")
     arguments: dict[str, Any] = {"floor": "sqnr=int8-12", "results": small / "results", "levels": (4, 6), "most": 14}
     again = tune(small.onnx, samples_of(small), **arguments)
-    assert again.made <= 1  # the damaged file is made anew
+    assert again.made == 1  # the damaged file is made anew
     assert again.as_dict() == found.as_dict()
     assert again.text() == found.text()
     assert {path: path.read_bytes() for path in files} == files
