@@ -3,10 +3,12 @@
     quantize to int8 → measure → rank the operations by their effect on the outputs → raise the worst → again
 
 until each output has `TARGET` dB and a margin (or `AGREEMENT` of the samples have float's class, of at least `COUNTED`
-samples; see target.py), or nothing that is allowed helps. In each round as many operations are raised as must be, if
-effects add up. What is raised is the part of an operation that errs: its result or the tensors that it reads go from 8
-to 16 bits, then its weights; what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never
-become float. Where no few operations are to blame, all data get 16 bits (`WIDE`).
+samples; see target.py), or nothing that is allowed helps. A step raises as many operations as must err less, which the
+float network with the errors of all others tells: it is compiled once, so that hundreds of its evaluations take less
+time than one quantization. What is raised are the parts of an operation that err: its result or the tensors that it
+reads go from 8 to 16 bits, and its weights; what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of
+the MACs never become float. Where most of the network is to blame, or steps gain little, all data get 16 bits (`WIDE`),
+and steps follow from there. No quantization begins that would end behind the seconds that the user allows.
 
 All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
 them, and an operation to which they give a precision is left alone.
@@ -51,13 +53,14 @@ from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork
 AUTO = "auto"
 
 SECONDS = 600.0
-"""The seconds that a search may take, unless the user says otherwise."""
+"""The seconds of processor time that a search may take, unless the user says otherwise: those of other programs on a
+busy machine do not change what is found."""
 
 STEPS = 4
 """The most steps that raise single operations, on int8 and on 16 bits for all data each."""
 
 LEAST_GAIN = 1.0
-"""The decibels that a step has to gain for another to follow."""
+"""The decibels that a step has to gain for another to follow, and that changes have to gain to stay."""
 
 MOST = 0.5
 """The share of the tensors, by their elements, from which on 16 bits for all of them are as good."""
@@ -103,7 +106,7 @@ class Widened:
 
     def lines(self) -> Iterator[str]:
         """Yields what was changed and what it costs, in sentences."""
-        if not self.reasons and reached(self.quality):
+        if self.quality is self.before and reached(self.quality):
             yield f"auto: int8 reaches the target, {TARGET:g} dB or {100 * AGREEMENT:g} % of float's classes"
             return
         gained = f"{_least(self.before)} in int8, {_least(self.quality)} now, on {self.quality.origin}"
@@ -248,7 +251,7 @@ class _Search:
 
     def run(self) -> None:
         """Raises operations step by step: on int8, then on 16 bits for all data."""
-        self.started, self.longest, self.ended = time.monotonic(), 0.0, False
+        self.started, self.longest, self.ended = time.process_time(), 0.0, False
         self.extra: dict[str, Any] = {}
         groups = [(samples, held) for samples, held in ((self.samples, self.held_out), (self.seen, False)) if samples]
         self.judges = [Judge(self.module, samples, held_out=held) for samples, held in groups]
@@ -307,7 +310,7 @@ class _Search:
 
     def _affords(self) -> bool:
         """Whether one more quantization ends in time, if it takes no longer than the longest so far."""
-        spent = time.monotonic() - self.started
+        spent = time.process_time() - self.started
         self.ended = self.ended or (self.seconds is not None and spent + self.longest > self.seconds)
         return not self.ended
 
@@ -322,20 +325,20 @@ class _Search:
             for name in sorted(before, key=lambda name: -before[name].effect)[:count]:
                 del self.levels[name]
             found = self._carried_out(before)
-            if found is not None and found.is_enough:
+            if found is not None and found.is_enough and found.rank > self.best.rank - LEAST_GAIN:
                 self.best, count = found, len(self.levels) // 2
             else:
                 self.levels, count = before, count // 2
 
     def _attempt(self, rules: Sequence[Rule]) -> Attempt:
-        started = time.monotonic()
+        started = time.process_time()
         policy = Policy(self.policy.default, (*rules, *self.policy.rules)).with_default(self.extra)
         with warnings.catch_warnings():
             if self.levels or self.extra:
                 warnings.simplefilter("ignore", QmlirWarning)  # what is to be said was said of int8
             quantized = self.make(policy, self.options)
         found = max((judge.verdict(quantized) for judge in self.judges), key=lambda each: each.missing)
-        self.longest = max(self.longest, time.monotonic() - started)
+        self.longest = max(self.longest, time.process_time() - started)
         return Attempt(quantized, policy, dict(self.extra), dict(self.levels), found)
 
     def _carried_out(self, before: Mapping[str, _Level]) -> Attempt | None:
@@ -476,7 +479,7 @@ WIDE: tuple[Mapping[str, str], ...] = ({"precision": "int16", "weight_precision"
 
 ALL_WIDE = "auto: int16 like the whole network, since no few operations are to blame"
 
-MOST_TAKEN_BACK = 3
+MOST_TAKEN_BACK = 2
 """The most quantizations that try to do with fewer changes."""
 
 MOST_RAISED = 48

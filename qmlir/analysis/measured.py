@@ -85,8 +85,8 @@ def quantize(
             `QualityWarning` names each output that reaches less than half of the decibels that its bits allow. Without,
             no sample is kept aside.
         tests: Samples to measure on, in place of those of the data.
-        auto_seconds: The seconds after which the search of `precision="auto"` begins no further quantization; 600 by
-            default.
+        auto_seconds: The seconds of processor time after which the search of `precision="auto"` begins no further
+            quantization; 600 by default.
         **options: The fields of `QuantConfig` (settings/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
             An option of None has its default, or what the target asks for.

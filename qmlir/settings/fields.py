@@ -117,8 +117,8 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "auto-seconds": Option(
         "count",
-        "with --precision auto, the seconds after which the search begins no further quantization; a line says if it "
-        "ended for that (default: 600)",
+        "with --precision auto, the seconds of processor time after which the search begins no further "
+        "quantization; a line says if that ended it (default: 600)",
         "N",
     ),
     "partial-profile": Option("flag", "accept a profile that lacks some of the tensors"),

@@ -199,13 +199,13 @@ def test_the_search_ends_in_time(cancelling: Path, tmp_path: Path, capsys: pytes
 
         now = 0.0
 
-        def monotonic(self) -> float:
+        def process_time(self) -> float:
             self.now += 10
             return self.now
 
     data = ("--data", cancelling.parent / "samples.npz", "--precision", "auto", "-o", tmp_path / "q.mlir")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("qmlir.analysis.auto_precision.time.monotonic", Clock().monotonic)
+        patch.setattr("qmlir.analysis.auto_precision.time.process_time", Clock().process_time)
         assert run("quantize", cancelling, *data, "--auto-seconds", 30, "--json", tmp_path / "q.json") == 0
         told = " ".join(capsys.readouterr().out.split())
         assert "auto: the search was ended after 30 s; --auto-seconds gives it more" in told
@@ -213,7 +213,7 @@ def test_the_search_ends_in_time(cancelling: Path, tmp_path: Path, capsys: pytes
         assert not any("auto: " in entry.reason for entry in qmlir.decisions(tmp_path / "q.mlir"))
     assert run("quantize", cancelling, *data, "--auto-seconds", 3000) == 0
     assert "the search was ended" not in capsys.readouterr().out
-    with pytest.raises(OptionError, match="auto_seconds must be a positive number, got 0"):
+    with pytest.raises(OptionError, match="auto_seconds: must be a positive number, got 0"):
         qmlir.quantize(cancelling, data=SAMPLES, precision="auto", auto_seconds=0)
 
 
