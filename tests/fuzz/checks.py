@@ -323,7 +323,9 @@ class Checks:
             for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp) and format != "onnx-integer"]:
                 QUANTIZATION.put(cast, "float32")
             again = qmlir.load(path, numerics=EXPORT_NUMERICS[format])
-            if not has_float_parts(module) and not averages_floats(again) and averages(again) == averages(module):
+            # The file has a softmax and a product on floats for an operation that attends on integers.
+            whole = not has_float_parts(module) and not any(isinstance(op, nn.AttendOp) for op in module.walk())
+            if whole and not averages_floats(again) and averages(again) == averages(module):
                 self.same(f"again {format}", qmlir.reference(again), qmlir.reference(module))
 
     def _optimized(self, path: Path, check: str, *, exact: bool) -> None:
