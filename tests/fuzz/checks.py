@@ -35,7 +35,9 @@ import qmlir
 from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import NNOp, is_float
+from qmlir.dialects.nn.contraction import ContractionOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import QmlirError, QmlirWarning, QualityWarning
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
@@ -321,7 +323,9 @@ class Checks:
             for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp) and format != "onnx-integer"]:
                 QUANTIZATION.put(cast, "float32")
             again = qmlir.load(path, numerics=EXPORT_NUMERICS[format])
-            if not has_float_parts(module) and not averages_floats(again) and averages(again) == averages(module):
+            # The file has a softmax and a product on floats for an operation that attends on integers.
+            whole = not has_float_parts(module) and not any(isinstance(op, nn.AttendOp) for op in module.walk())
+            if whole and not averages_floats(again) and averages(again) == averages(module):
                 self.same(f"again {format}", qmlir.reference(again), qmlir.reference(module))
 
     def _optimized(self, path: Path, check: str, *, exact: bool) -> None:
@@ -351,7 +355,7 @@ class Checks:
         follow(module, numerics)
         ours = qmlir.reference(module)
         order = list(self.feeds[0])
-        exact = not has_float_parts(module) and not computes_in_floats(path)
+        exact = not has_float_parts(module) and not computes_in_floats(path) and not rounds_twice(module)
         for feed in self.feeds:
             for name, got, want in zip(self.outputs, theirs.run([feed[n] for n in order]), ours.run(feed), strict=True):
                 if (got.shape, got.dtype) != (want.shape, want.dtype):
@@ -543,6 +547,20 @@ def has_float_parts(module: ModuleOp) -> bool:
     """Whether something is computed on floats."""
     operations = main_function(module).body.block.ops
     return any(is_float(operand) for op in operations if isinstance(op, NNOp) for operand in op.data_operands())
+
+
+def rounds_twice(module: ModuleOp) -> bool:
+    """Whether a layer of 16-bit data has a result of bytes, which passes through 16 bits in TFLite."""
+    layers = [op for op in main_function(module).body.block.ops if isinstance(op, ContractionOp)]
+    widths = [
+        [
+            t.storage_width
+            for v in (op.operands[0], op.results[0])
+            if isinstance(t := quantized_element(v.type), UniformType)
+        ]
+        for op in layers
+    ]
+    return any(width[0] > width[-1] for width in widths if width)
 
 
 def averages_floats(module: ModuleOp) -> bool:
