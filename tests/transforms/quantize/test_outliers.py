@@ -60,7 +60,7 @@ def test_outliers_behind_a_normalization_keep_the_digits_of_the_rest(kind: str, 
         np.testing.assert_array_equal(code, exact)
 
 
-def stream(gain: Array, shift: bool) -> str:
+def stream(kind: str, gain: Array, shift: bool) -> str:
     """A normalization with a gain, and perhaps a shift, that two layers read, with a sum that adds one of these."""
     rng = np.random.default_rng(1)
     data, square = f"tensor<{ROWS}x{SIZE}xf32>", f"tensor<{SIZE}x{SIZE}xf32>"
@@ -69,7 +69,7 @@ def stream(gain: Array, shift: bool) -> str:
     a = "%a" if shift else "%m"
     return f"""
 func.func @main(%x: {data}) -> ({data}, {data}) {{
-  %n = nn.layer_norm %x {{axis = 1 : i64, epsilon = 1.0E-05 : f32}} : {data} -> {data}
+  %n = nn.{kind} %x {{axis = 1 : i64, epsilon = 1.0E-05 : f32}} : {data} -> {data}
   %g = nn.constant {weights(rng, SIZE, heights=gain)}
   %m = nn.mul %n, %g : {data}, tensor<{SIZE}xf32> -> {data}
   {bias if shift else ""}
@@ -82,13 +82,13 @@ func.func @main(%x: {data}) -> ({data}, {data}) {{
 }}"""
 
 
-@pytest.mark.parametrize("shift", [False, True])
-def test_gains_of_a_thousand_leave_the_other_channels_their_digits(shift: bool) -> None:
+@pytest.mark.parametrize(("kind", "shift"), [("layer_norm", False), ("layer_norm", True), ("rms_norm", False)])
+def test_gains_of_a_thousand_leave_the_other_channels_their_digits(kind: str, shift: bool) -> None:
     """One scale serves a tensor of the stream; what layers read has factors for its channels."""
     gain = np.ones(SIZE)
     gain[[3, 17]] = 1000.0
     data = samples(1.0)
-    module = calibrated(parsed(stream(gain, shift)), data[:16])
+    module = calibrated(parsed(stream(kind, gain, shift)), data[:16])
     quantized = qmlir.quantize(module, data=data[:16])
     assert all(e.outcome == "quantized" for e in qmlir.decisions(quantized))
     truth, found = (
