@@ -77,6 +77,17 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+LISTED = 8
+"""The names of a list that a line shows."""
+
+
+def listed(names: Sequence[str], *, whole: bool = False) -> str:
+    """Returns names as a line shows them: the first ones, unless all are wanted, and how many more there are."""
+    shown = names if whole or len(names) <= LISTED else names[:LISTED]
+    rest = f", and {len(names) - len(shown)} more, which --verbose names" if len(shown) < len(names) else ""
+    return ", ".join(shown) + rest
+
+
 def bytes_text(count: int) -> str:
     """Returns a number of bytes as text: `812 B`, `12.3 kB`, `4.56 MB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

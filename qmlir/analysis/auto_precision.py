@@ -3,10 +3,12 @@
     quantize to int8 → measure → rank the operations by their effect on the outputs → raise the worst → again
 
 until each output has `TARGET` dB and a margin (or `AGREEMENT` of the samples have float's class, of at least `COUNTED`
-samples; see target.py), or nothing that is allowed helps. In each round as many operations are raised as must be, if
-effects add up. What is raised is the part of an operation that errs: its result or the tensors that it reads go from 8
-to 16 bits, then its weights; what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of the MACs never
-become float. Where no few operations are to blame, all data get 16 bits (`WIDE`).
+samples; see target.py), or nothing that is allowed helps. A step raises as many operations as must err less, which the
+float network with the errors of all others tells: it is compiled once, so that hundreds of its evaluations take less
+time than one quantization. What is raised are the parts of an operation that err: its result or the tensors that it
+reads go from 8 to 16 bits, and its weights; what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of
+the MACs never become float. Where most of the network is to blame, or steps gain little, all data get 16 bits (`WIDE`),
+and steps follow from there. No quantization begins that would end behind the seconds that the user allows.
 
 All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
 them, and an operation to which they give a precision is left alone.
@@ -15,22 +17,23 @@ them, and an operation to which they give a precision is left alone.
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.counts import decided
-from qmlir.analysis.culprits import FEWEST, Culprit, Effects
-from qmlir.analysis.own_errors import StoredResults
-from qmlir.analysis.quality import Quality, affordable_samples, seconds_of
-from qmlir.analysis.target import AGREEMENT, TARGET, Attempt, Judge, reached
+from qmlir.analysis.culprits import Culprit, Effects, Injected
+from qmlir.analysis.own_errors import StoredResults, StoredWeights
+from qmlir.analysis.quality import Quality, affordable_samples
+from qmlir.analysis.target import AGREEMENT, TARGET, Judge, Verdict, reached
 from qmlir.analysis.tensors import source_of
 from qmlir.compiler import compile, main_function
 from qmlir.devices.model.properties import products
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import AddOp, ConstantOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
@@ -39,6 +42,7 @@ from qmlir.display import bytes_text
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.ir.decision import DecisionAttr
 from qmlir.ir.facts import DECISION
+from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.schemas import is_symmetric
 from qmlir.policies.ledger import deciding_operations, decisions
@@ -48,8 +52,18 @@ from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork
 
 AUTO = "auto"
 
-ROUNDS = 10
-"""The most quantizations behind the first."""
+SECONDS = 600.0
+"""The seconds of processor time that a search may take, unless the user says otherwise: those of other programs on a
+busy machine do not change what is found."""
+
+STEPS = 4
+"""The most steps that raise single operations, on int8 and on 16 bits for all data each."""
+
+LEAST_GAIN = 1.0
+"""The decibels that a step has to gain for another to follow, and that changes have to gain to stay."""
+
+MOST = 0.5
+"""The share of the tensors, by their elements, from which on 16 bits for all of them are as good."""
 
 FLOAT_SHARE = 0.05
 """The most of the network's MACs that may become float."""
@@ -71,6 +85,7 @@ class Widened:
     policy     the policy that makes the network without `auto`
     reasons    tensor → what was changed there, and why
     costs      what it costs beside int8, in words
+    ended      the seconds after which the search was ended; None if it ended by itself
     """
 
     quantized: ModuleOp
@@ -79,17 +94,19 @@ class Widened:
     policy: Policy
     reasons: Mapping[str, str]
     costs: str
+    ended: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what was changed as plain data for JSON."""
         sqnr = {"before": self.before.sqnr, "after": self.quality.sqnr}
         found: dict[str, Any] = {k: None if v is None or math.isinf(v) else v for k, v in sqnr.items()}
         found |= {"reached": reached(self.quality), "costs": self.costs, "reasons": dict(self.reasons)}
+        found["ended"] = self.ended
         return found | {"policy": self.policy.as_dict()}
 
     def lines(self) -> Iterator[str]:
         """Yields what was changed and what it costs, in sentences."""
-        if not self.policy.rules and not self.reasons:
+        if self.quality is self.before and reached(self.quality):
             yield f"auto: int8 reaches the target, {TARGET:g} dB or {100 * AGREEMENT:g} % of float's classes"
             return
         gained = f"{_least(self.before)} in int8, {_least(self.quality)} now, on {self.quality.origin}"
@@ -99,7 +116,9 @@ class Widened:
         for tensor, reason in self.reasons.items():
             if reason != ALL_WIDE:
                 yield f"  {tensor}: {reason.removeprefix('auto: ')}"
-        if not reached(self.quality):
+        if self.ended is not None:
+            yield f"auto: the search was ended after {self.ended:g} s; --auto-seconds gives it more"
+        elif not reached(self.quality):
             yield f"auto: nothing that is allowed helps further towards {TARGET:g} dB"
         yield f"auto: {FORBIDDING}"
 
@@ -114,7 +133,7 @@ def _least(quality: Quality) -> str:
 
 def widened(
     module: ModuleOp, make: Quantizer, samples: Sequence[Any], policy: Policy, options: Mapping[str, Any], *,
-    held_out: bool, seen: Sequence[Any] = (),
+    held_out: bool, seen: Sequence[Any] = (), seconds: float | None = SECONDS,
 ) -> Widened:  # fmt: skip
     """Returns the network whose operations have the digits that its outputs need.
 
@@ -126,8 +145,9 @@ def widened(
         options: The user's options, without `auto`.
         held_out: Whether quantization does not see the samples.
         seen: Further samples, which quantization sees: a few that are held out may all be easy.
+        seconds: The seconds after which no further quantization begins; None for no bound.
     """
-    search = _Search(module, make, list(samples), list(seen), policy, dict(options), held_out)
+    search = _Search(module, make, list(samples), list(seen), policy, dict(options), held_out, seconds)
     search.run()
     return search.result()
 
@@ -151,6 +171,71 @@ class _Level:
     effect: float = 0.0
 
 
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """A network that the search has made, what makes it, and how good it is.
+
+    quantized  the network
+    policy     the policy that makes it
+    extra      the options for the whole network beyond the user's
+    levels     the levels of single tensors
+    verdict    how good it is
+    """
+
+    quantized: ModuleOp
+    policy: Policy
+    extra: Mapping[str, Any]
+    levels: "Mapping[str, _Level]"
+    verdict: Verdict
+
+    @property
+    def reaches(self) -> bool:
+        """Whether the outputs are good enough, without a margin."""
+        return self.verdict.lacking <= 0
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether the outputs are good enough for other samples too."""
+        return self.verdict.missing <= 0
+
+    @property
+    def rank(self) -> float:
+        """Orders attempts: more is better."""
+        return -self.verdict.missing
+
+
+class _Parts:
+    """Which parts of operations err: the stored result, the weights, or what is left, as data that are read in 8 bits.
+
+    Args:
+        effects: The errors of the network.
+        quantized: The network.
+        names: The tensors of the operations.
+        share: The noise over the signal of the worst output that each operation may keep.
+    """
+
+    def __init__(self, effects: Effects, quantized: ModuleOp, names: Sequence[str], share: float):
+        whole = {name: effects.noise([name]) for name in names}
+        self._least = {name: min(share, each / 2) / 2 for name, each in whole.items()}
+        self._result = effects.noises_of(StoredResults(quantized, names))
+        self._weights = effects.noises_of(StoredWeights(quantized, names))
+        self._read = {
+            name: each - self._result.get(name, 0) - self._weights.get(name, 0) for name, each in whole.items()
+        }
+
+    def result(self, name: str) -> bool:
+        """Whether the result of an operation errs as it is stored."""
+        return self._result.get(name, 0) > self._least[name]
+
+    def weights(self, name: str) -> bool:
+        """Whether the weights of an operation err."""
+        return self._weights.get(name, 0) > self._least[name]
+
+    def inputs(self, name: str) -> bool:
+        """Whether the data that an operation reads err; where its weights err, they are read in as many bits."""
+        return self._read[name] > self._least[name] or self.weights(name)
+
+
 @dataclass
 class _Search:
     module: ModuleOp
@@ -160,88 +245,106 @@ class _Search:
     policy: Policy
     options: dict[str, Any]
     held_out: bool
+    seconds: float | None
     levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
     refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     def run(self) -> None:
-        """Raises operations, round by round."""
+        """Raises operations step by step: on int8, then on 16 bits for all data."""
+        self.started, self.longest, self.ended = time.process_time(), 0.0, False
         self.extra: dict[str, Any] = {}
         groups = [(samples, held) for samples, held in ((self.samples, self.held_out), (self.seen, False)) if samples]
         self.judges = [Judge(self.module, samples, held_out=held) for samples, held in groups]
+        self.injected = Injected()
         self.best = self.current = self.first = self._attempt(())
         if self.first.is_enough:
             return
-        self.config = recorded_config(self.first.quantized)
         operations = main_function(self.first.quantized).body.block.ops
         self.kinds = {tensor_name(r): op for op in operations for r in op.results}
         self.macs = {name: products(op) for name, op in self.kinds.items() if isinstance(op, WeightedOp)}
         self.pinned = self._pinned()
-        self.width = MOST_RAISED
-        self._try_residuals()
-        for _ in range(ROUNDS):
+        fixed = {*self.options, *self.policy.default}
+        self.may_widen = fixed.isdisjoint(WIDE[0])
+        if any(isinstance(op, AddOp) for op in operations):
+            self._try_everywhere({"residuals": AUTO}, fixed)
+        self._raise_in_steps()
+        for extra in WIDE if self.may_widen else ():
+            if not self.best.is_enough and self._try_everywhere(extra, fixed):
+                self.may_widen = extra is not WIDE[-1]
+                self._raise_in_steps()
+        if self.best.is_enough and self.best.levels:
+            self._take_back()
+
+    def _try_everywhere(self, extra: Mapping[str, Any], fixed: Container[str]) -> bool:
+        """Quantizes with other options for the whole network, unless the user gave them; returns whether it is better.
+
+        What was raised before is taken back: it was chosen for another network.
+        """
+        if self.best.reaches or any(name in fixed for name in extra):
+            return False
+        levels, before, self.levels, self.extra = self.levels, self.extra, {}, dict(extra)
+        found = self._carried_out({})
+        if found is None or found.rank <= self.best.rank:
+            self.levels, self.extra = levels, before
+            return False
+        self.best = self.current = found
+        return True
+
+    def _raise_in_steps(self) -> None:
+        """Raises operations until the outputs are good enough, or a step gains little."""
+        for _ in range(STEPS):
             before = {name: replace(level) for name, level in self.levels.items()}
-            if self.current.is_enough or not self._raise_worst():
+            if self.current.is_enough or not self._affords() or not self._raise_worst():
                 break
             found = self._carried_out(before)
-            if found is None:
+            if found is None:  # the refused part is not asked for again
                 continue
-            worse = found.rank < self.current.rank
-            if worse and self.width > 1:  # effects did not add up: one operation at a time
-                self.levels, self.width = before, 1
-                continue
-            self.current, self.width = found, self.width if worse else 4 * self.width
+            gained = found.rank - self.current.rank
+            if gained > 0:
+                self.current = found
+            else:
+                self.levels = before
             self.best = max(self.best, found, key=lambda each: each.rank)
-        if self.best.is_enough:
-            self._take_back()
-        else:
-            self._try_all_wide()
-
-    def _try_all_wide(self) -> None:
-        """Takes 16 bits for all data, with weights of 8 bits or of 16, if the outputs are better for it."""
-        fixed = {*self.options, *self.policy.default}
-        for extra in WIDE:
-            if self.best.reaches or not fixed.isdisjoint(extra):
+            if gained < LEAST_GAIN:
                 break
-            self.levels, self.extra = {}, dict(extra)
-            try:
-                found = self._attempt(())
-            except QmlirError:
-                continue
-            if found.rank > self.best.rank:
-                self.best = replace(found, reasons=dict.fromkeys(self.kinds, ALL_WIDE))
+
+    def _affords(self) -> bool:
+        """Whether one more quantization ends in time, if it takes no longer than the longest so far."""
+        spent = time.process_time() - self.started
+        self.ended = self.ended or (self.seconds is not None and spent + self.longest > self.seconds)
+        return not self.ended
 
     def _take_back(self) -> None:
         """Takes back changes that the outputs do not need, those of the least effect first."""
-        count = len(self.levels) // 2
+        self.levels, count = dict(self.best.levels), len(self.best.levels) // 2
+        self.extra = dict(self.best.extra)
         for _ in range(MOST_TAKEN_BACK):
-            if not count:
+            if not count or not self._affords():
                 break
             before = dict(self.levels)
             for name in sorted(before, key=lambda name: -before[name].effect)[:count]:
                 del self.levels[name]
-            try:
-                found = self._attempt(self._rules())
-            except QmlirError:
-                found = None
-            if found is not None and found.is_enough:
+            found = self._carried_out(before)
+            if found is not None and found.is_enough and found.rank > self.best.rank - LEAST_GAIN:
                 self.best, count = found, len(self.levels) // 2
             else:
                 self.levels, count = before, count // 2
 
     def _attempt(self, rules: Sequence[Rule]) -> Attempt:
-        policy = Policy(self.policy.default, (*rules, *self.policy.rules))
-        if self.extra:
-            policy = policy.with_default(self.extra)
+        started = time.process_time()
+        policy = Policy(self.policy.default, (*rules, *self.policy.rules)).with_default(self.extra)
         with warnings.catch_warnings():
             if self.levels or self.extra:
                 warnings.simplefilter("ignore", QmlirWarning)  # what is to be said was said of int8
             quantized = self.make(policy, self.options)
         found = max((judge.verdict(quantized) for judge in self.judges), key=lambda each: each.missing)
-        reasons = {name: level.reason for name, level in self.levels.items() if level.reason}
-        return Attempt(quantized, policy, reasons, found)
+        self.longest = max(self.longest, time.process_time() - started)
+        return Attempt(quantized, policy, dict(self.extra), dict(self.levels), found)
 
     def _carried_out(self, before: Mapping[str, _Level]) -> Attempt | None:
         """Quantizes with the levels as they are; if a rule is refused, that part of it is never asked for again."""
+        if not self._affords():
+            return None
         try:
             return self._attempt(self._rules())
         except QmlirError as error:
@@ -264,15 +367,16 @@ class _Search:
 
     def _rules(self) -> list[Rule]:
         """The rules that give the tensors their levels."""
+        config = recorded_config(self.current.quantized)
         found: list[Rule] = []
         for name, level in self.levels.items():
             settings: dict[str, Any] = {"keep_float": True}
             if not level.is_float:
                 settings = {"precision": "int16"} if level.result else {}
-                if level.result and not is_symmetric(self.config.schema):
+                if level.result and not is_symmetric(config.schema):
                     settings["schema"] = "symmetric"
                 if isinstance(self.kinds.get(name), WeightedOp):
-                    settings["weight_precision"] = "int16" if level.weights else self.config.stored_weights
+                    settings["weight_precision"] = "int16" if level.weights else config.stored_weights
             found.append(Rule(settings, name=name, place=_place(name)))
         return found
 
@@ -285,64 +389,65 @@ class _Search:
         matched = [op for rule in rules for op in network.matching(rule)]
         return {name for op in matched for name in network.names[op]}
 
-    def _try_residuals(self) -> None:
-        """Takes 16 bits for residual streams that need them, unless the user said how they are stored."""
-        if "residuals" in self.options or "residuals" in self.policy.default:
-            return
-        self.extra = {"residuals": AUTO}
-        try:
-            found = self._attempt(())
-        except QmlirError:
-            found = None
-        if found is None or found.rank <= self.best.rank:
-            self.extra = {}
-        else:
-            self.best = self.current = found
-
     def _raise_worst(self) -> bool:
-        """Raises the operations that must err less if the outputs are to reach the target; returns whether any."""
-        quantized = self.current.quantized
-        some = self.current.verdict.worst_samples(max(1, min(2, affordable_samples(self.module) // 8)))
-        effects = Effects(*self.judges[0].with_logits(quantized), some)
-        evaluations = max(2 * FEWEST, min(EVALUATIONS, int(RANKING / seconds_of(self.module))))
-        total = effects.noise(effects.names)
-        allowed = min(10 ** (-TARGET / 10), total * 10 ** (-self.current.verdict.missing / 10))
-        allowed *= 10 ** (-MARGIN / 10)
-        worst = effects.worst(MOST_RAISED, evaluations, least=allowed / 4)
-        noises = [10 ** (-each.effect / 10) for each in worst]
-        raised = 0
-        for place, culprit in enumerate(worst):
-            if sum(noises[place:]) <= allowed or raised >= self.width:
-                break
-            raised += self._raise(culprit, effects, quantized)
-        return raised > 0
+        """Raises the operations that must err less if the outputs are to reach the target; returns whether any.
 
-    def _raise(self, culprit: Culprit, effects: Effects, quantized: ModuleOp) -> bool:
-        """Gives the part of an operation that errs one level more; returns whether there was one."""
+        They are the first of those with the largest effects behind which the errors of all others together are small
+        enough. Where these are most of the network, none is raised.
+        """
+        quantized, verdict = self.current.quantized, self.current.verdict
+        some = verdict.worst_samples(max(1, min(SAMPLES, affordable_samples(self.module) // 8)))
+        effects = Effects(*self.judges[0].with_logits(quantized), some, compiled=self.injected)
+        total = effects.noise(effects.names)
+        allowed = min(10 ** (-TARGET / 10), total * 10 ** (-verdict.missing / 10)) / 2
+        worst = effects.worst(MOST_RAISED, EVALUATIONS, least=allowed / MOST_RAISED)
+        ranked = [each.tensor for each in worst]
+        count = bisect_left(
+            range(len(ranked)),
+            True,
+            key=lambda k: effects.noise([n for n in effects.names if n not in ranked[:k]]) <= allowed,
+        )
+        if self.may_widen and (count == len(ranked) == MOST_RAISED or self._is_most(ranked[:count])):
+            return False
         makers = {tensor_name(r): op for op in main_function(quantized).body.block.ops for r in op.results}
-        op = makers[culprit.tensor]
-        whole = effects.noise([culprit.tensor])
-        stored = effects.noise_of(StoredResults(quantized, [culprit.tensor]), culprit.tensor)
+        blamed = worst[: max(1, count)]
+        parts = _Parts(effects, quantized, [each.tensor for each in blamed], allowed / max(1, count))
+        # In 16 bits, an operation errs little: floats are for those that alone err too much all the same.
+        raised = [self._raise(each, parts, makers, floats=10 ** (-each.effect / 10) > allowed) for each in blamed]
+        return any(raised)
+
+    def _is_most(self, names: Sequence[str]) -> bool:
+        """Whether tensors are most of what the network computes in 8 bits, so that 16 bits for all are as good."""
+        sizes = {
+            name: math.prod(shape_of(op.results[0])) for name, op in self.kinds.items() if is_quantized(op.results[0])
+        }
+        return sum(sizes.get(name, 0) for name in names) > MOST * sum(sizes.values())
+
+    def _raise(self, culprit: Culprit, parts: "_Parts", makers: Mapping[str, Operation], *, floats: bool) -> bool:
+        """Gives the parts of an operation that err a level more, floats if allowed; returns whether there was one."""
+        op, name = makers[culprit.tensor], culprit.tensor
         asked: list[tuple[str, str]] = []
-        if stored > whole / 4:
-            asked.append((culprit.tensor, "result"))
-        if stored < whole / 2:
-            asked += [(name, "result") for name in _read(op, makers)]
-        done = [self._set(name, part, makers, culprit) for name, part in asked]
-        if any(done):
+        if parts.result(name):
+            asked.append((name, "result"))
+        if parts.inputs(name):
+            asked += [(read, "result") for read in _read(op, makers)]
+        if parts.weights(name):
+            asked.append((name, "weights"))
+        if any([self._set(each, part, makers, culprit) for each, part in asked]):
             return True
-        if isinstance(op, WeightedOp) and self._set(culprit.tensor, "weights", makers, culprit):
+        if isinstance(op, WeightedOp) and self._set(name, "weights", makers, culprit):
             return True
-        return self._set(culprit.tensor, "is_float", makers, culprit)
+        return floats and self._set(name, "is_float", makers, culprit)
 
     def _set(self, name: str, part: str, makers: Mapping[str, Operation], culprit: Culprit) -> bool:
         """Raises the level of a tensor's operation; returns whether it may be raised and was not."""
         level, op = self.levels.get(name, _Level()), makers.get(name)
         if name in self.pinned or (name, part) in self.refused or getattr(level, part) or level.is_float:
             return False
-        if part == "result" and op is not None and is_quantized(op.results[0]):
-            if uniform(op.results[0]).storage_width > 8:
-                return False
+        if part == "result" and ("precision" in self.extra or (op is not None and _is_wide(op.results[0]))):
+            return False
+        if part == "weights" and isinstance(op, WeightedOp) and _is_wide(op.w):
+            return False
         if part == "is_float":
             floats = sum(self.macs.get(other, 0) for other, each in self.levels.items() if each.is_float)
             if op is None or floats + self.macs.get(name, 0) > FLOAT_SHARE * sum(self.macs.values()):
@@ -361,9 +466,13 @@ class _Search:
     def result(self) -> Widened:
         """Returns the best network, with the reasons in its ledger."""
         best, first = self.best, self.first
-        _tell(best.quantized, best.reasons)
+        reasons = {name: level.reason for name, level in best.levels.items() if level.reason}
+        if best.extra in WIDE:
+            reasons = {**dict.fromkeys(self.kinds, ALL_WIDE), **reasons}
+        _tell(best.quantized, reasons)
         costs = _costs(first.quantized, best.quantized, None if best is first else (self.seen or self.samples)[0])
-        return Widened(best.quantized, best.verdict.quality, first.verdict.quality, best.policy, best.reasons, costs)
+        qualities = best.verdict.quality, first.verdict.quality
+        return Widened(best.quantized, *qualities, best.policy, reasons, costs, self.seconds if self.ended else None)
 
 
 WIDE: tuple[Mapping[str, str], ...] = ({"precision": "int16", "weight_precision": "int8"}, {"precision": "int16"})
@@ -371,25 +480,26 @@ WIDE: tuple[Mapping[str, str], ...] = ({"precision": "int16", "weight_precision"
 
 ALL_WIDE = "auto: int16 like the whole network, since no few operations are to blame"
 
-MOST_TAKEN_BACK = 4
+MOST_TAKEN_BACK = 2
 """The most quantizations that try to do with fewer changes."""
 
-MARGIN = 1.5
-"""The decibels beyond the target to which effects are to add up, as they do so only about."""
-
 MOST_RAISED = 48
-"""The most operations that a round ranks."""
+"""The most operations that a step ranks."""
 
 EVALUATIONS = 400
-"""The most evaluations of a round's ranking."""
+"""The most evaluations of a step's ranking."""
 
-RANKING = 30.0
-"""The seconds that these may take by estimate."""
+SAMPLES = 4
+"""The most samples on which operations are ranked."""
 
 CALLS = 0.2
 """The seconds in which calls are timed, `LEAST_CALLS` at least."""
 
 LEAST_CALLS = 3
+
+
+def _is_wide(value: SSAValue) -> bool:
+    return is_quantized(value) and uniform(value).storage_width > 8
 
 
 def _place(name: str) -> str:

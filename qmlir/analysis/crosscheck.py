@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from qmlir.analysis.differences import Run, executor_given
 from qmlir.analysis.other_runtimes import RUNTIMES, tensors_in_runtime
@@ -53,7 +54,7 @@ class CheckedTensor:
     operation  what makes it, in the second form or else in the first; empty if neither says
     sqnr       SQNR in dB; infinite for equal tensors; None where the first form has zeros only
     largest    the largest distance of two elements
-    bits       the fewest bits in which one of the forms stores the tensor
+    bits       the fewest bits in which one of the forms stores the tensor, or what it computes the tensor from
     allowed    the SQNR in dB that these bits allow; None without an SQNR
     scaled     whether the channels of one form are those of the other times a factor each, as equalization makes them;
                the figures are those without the factors
@@ -174,7 +175,7 @@ def _form(path: Path | None, where: str, network: ModuleOp, samples: Sequence[Sa
         names = [spec.name for spec in signature.inputs]
         arrays = [signature.arrays(sample) for sample in samples]
         found = tensors_in_runtime(path, names, arrays, signature.states, starts or (0,))
-        return _Form(found.samples, found.bits, found.makers, {}, outputs, network)
+        return _Form(found.samples, {**found.bits, **_bits_of(network)}, found.makers, {}, outputs, network)
     run = Run(network, executor_given("form", where or "cpu"), str(path or "the network"), stored=False)
     tensors: list[Mapping[str, Array]] = []
     for number, sample in enumerate(samples):
@@ -185,11 +186,21 @@ def _form(path: Path | None, where: str, network: ModuleOp, samples: Sequence[Sa
 
 
 def _bits_of(module: ModuleOp) -> dict[str, int]:
-    """The bits of the quantized tensors of a network, inputs as integer operations read them."""
+    """The fewest bits of a tensor of a network and of what it is computed from, inputs as integer operations read them.
+
+    A logarithm on floats of a result in i8 is no closer than 8 bits allow.
+    """
     block = main_function(module).body.block
+    bits: dict[SSAValue, int] = {}
+    for operands, results in [((), block.args), *((op.operands, op.results) for op in block.ops)]:
+        held = [bits[value] for value in operands if value in bits]
+        for value in results:
+            own = quantized_element(value.type)
+            if known := [*held, *([own.storage_width] if isinstance(own, UniformType) else [])]:
+                bits[value] = min(known)
     results = [result for op in block.ops if isinstance(op, TensorOp) for result in op.results]
-    types = {tensor_name(value): quantized_element(as_read(value).type) for value in (*block.args, *results)}
-    return {name: type.storage_width for name, type in types.items() if isinstance(type, UniformType) and name}
+    named = {tensor_name(value): bits.get(as_read(value)) for value in (*block.args, *results)}
+    return {name: count for name, count in named.items() if name and count is not None}
 
 
 def _whys_of(module: ModuleOp) -> dict[str, str]:

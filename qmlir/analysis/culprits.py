@@ -13,7 +13,7 @@ take by estimate.
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
@@ -25,8 +25,10 @@ from qmlir.analysis.output_measure import decibels, with_errors
 from qmlir.analysis.own_errors import Errors
 from qmlir.analysis.quality import SECONDS, exact_reference, seconds_of
 from qmlir.analysis.tensors import channel_factors, isolated, least_of_masked, origin_of, tapped
-from qmlir.compiler import main_function, reference
+from qmlir.compiler import compile, main_function, reference
 from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.errors import QmlirError
+from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.interfaces import Array
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.ledger import deciding_operations
@@ -85,16 +87,26 @@ class Effects:
     """
 
     @on_one_thread
-    def __init__(self, module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any]):
-        """Evaluates both networks on samples; see `culprits`."""
+    def __init__(
+        self, module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, compiled: "Injected | None" = None
+    ):
+        """Evaluates both networks on samples; see `culprits`.
+
+        Args:
+            module: The float network; it stays unchanged.
+            quantized: The network that `quantize` made of it; it stays unchanged.
+            samples: The samples, all of which are used.
+            compiled: Networks with errors that were compiled for other networks quantized from this one; numpy
+                evaluates without. Compiling takes as long as about a hundred evaluations in numpy.
+        """
         origin = origin_of(module, quantized)
         tapped_module, known = tapped(origin, main_function(origin))
         floats = exact_reference(tapped_module)
         alone_module, taken, self.names = isolated(main_function(quantized), known)
         alone = reference(alone_module)
-        injected, self._slots = with_errors(origin)
-        self._injected = exact_reference(injected)
+        self._injected, self._slots = numpy_network(origin) if compiled is None else compiled.of(origin)
         factors, least = channel_factors(quantized), least_of_masked(origin, quantized)
+        self._zeros: list[Array] = []
         self._inputs: list[list[Array]] = []
         self._errors: list[dict[str, Array]] = []
         self._exact: list[Mapping[str, Array]] = []
@@ -116,10 +128,12 @@ class Effects:
         self.names = [n for n in names if any(errors[n].any() for errors in self._errors)]
 
     def _run(self, sample: int, errors: Mapping[str, Array]) -> list[Array]:
-        specs = self._injected.signature.flat().inputs[len(self._inputs[sample]) :]
-        slots = zip(self._slots, specs, strict=True)
-        given = [errors[n].astype(s.dtype) if n in errors else np.zeros(s.shape, s.dtype) for n, s in slots]
-        return self._injected.run_in_order([*self._inputs[sample], *given])
+        if not self._zeros:
+            specs = self._injected.signature.flat().inputs[len(self._inputs[sample]) :]
+            self._zeros = [np.zeros(s.shape, s.dtype) for s in specs]
+        slots = zip(self._slots, self._zeros, strict=True)
+        given = [np.ascontiguousarray(errors[n], zero.dtype) if n in errors else zero for n, zero in slots]
+        return [np.array(y) for y in self._injected.run_in_order([*self._inputs[sample], *given])]
 
     @on_one_thread
     def noise(self, names: Sequence[str]) -> float:
@@ -132,13 +146,13 @@ class Effects:
                     sums[j] += _powers(f, q)
         return max((float(noise / signal) for signal, noise in sums if signal), default=0.0)
 
-    def noise_of(self, errors: Errors, name: str) -> float:
-        """Returns the noise over the signal of the worst output if a tensor has another error than its operation's."""
+    def noises_of(self, errors: Errors) -> dict[str, float]:
+        """Returns the noise over the signal of the worst output for each part, if its tensor has this error alone."""
         kept = self._errors
         try:
             found = [zip(errors.parts, errors.of(exact), strict=True) for exact in self._exact]
             self._errors = [{part.tensor: _finite(error) for part, error in each} for each in found]
-            return self.noise([name]) if all(name in each for each in self._errors) else 0.0
+            return {part.tensor: self.noise([part.tensor]) for part in errors.parts if part.tensor in self._slots}
         finally:
             self._errors = kept
 
@@ -179,6 +193,30 @@ class Effects:
 
     def _culprit(self, name: str, noise: float) -> Culprit:
         return Culprit(name, self._kinds[name], decibels(noise), self.own(name))
+
+
+class Injected:
+    """Compiled float networks that take errors, each compiled once."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, tuple[CallableNetwork, list[str]]] = {}
+
+    def of(self, origin: ModuleOp) -> tuple[CallableNetwork, list[str]]:
+        """Returns a network that takes an error for each tensor, and the tensors; numpy's, if it cannot be compiled."""
+        key = tuple((op.name, *map(tensor_name, op.results)) for op in main_function(origin).body.block.ops)
+        if key not in self._made:
+            injected, slots = with_errors(origin)
+            try:
+                self._made[key] = compile(injected), slots
+            except QmlirError:
+                self._made[key] = numpy_network(origin)
+        return self._made[key]
+
+
+def numpy_network(origin: ModuleOp) -> tuple[CallableNetwork, list[str]]:
+    """Returns a network that takes an error for each tensor, which numpy evaluates, and the tensors."""
+    injected, slots = with_errors(origin)
+    return exact_reference(injected), slots
 
 
 def _finite(error: Array) -> Array:

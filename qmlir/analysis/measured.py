@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.analysis.auto_precision import Widened, widened, without_auto
+from qmlir.analysis.auto_precision import SECONDS, Widened, widened, without_auto
 from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
 from qmlir.compiler import give_ranges, load, loaded, main_function, with_interface
 from qmlir.compiler import quantize as quantized_by
@@ -51,6 +51,7 @@ def quantize(
     example: Any = None,
     measure: bool | None = None,
     tests: Calibration | None = None,
+    auto_seconds: int | None = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
@@ -84,6 +85,8 @@ def quantize(
             `QualityWarning` names each output that reaches less than half of the decibels that its bits allow. Without,
             no sample is kept aside.
         tests: Samples to measure on, in place of those of the data.
+        auto_seconds: The seconds of processor time after which the search of `precision="auto"` begins no further
+            quantization; 600 by default.
         **options: The fields of `QuantConfig` (settings/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
             An option of None has its default, or what the target asks for.
@@ -95,6 +98,7 @@ def quantize(
     """
     rules = arguments.policy_given(policy)
     measures = True if measure is None else arguments.flag_given("measure", measure)
+    seconds = SECONDS if auto_seconds is None else arguments.count_given("auto_seconds", auto_seconds)
     if is_torch_module(module):
         module = load(module, example=example_for(module, data, example))
     if rules.options:
@@ -102,7 +106,7 @@ def quantize(
 
         network = loaded(module) if isinstance(module, ModuleOp) else load(module, **loading_of(rules.options))
         own: dict[str, Any] = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime, "io": io}
-        own |= {"measure": measure, "tests": tests}
+        own |= {"measure": measure, "tests": tests, "auto_seconds": auto_seconds}
         own |= {"data": data, "preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget, **options}
         return quantize(policy=Policy(rules.default, rules.rules), **arguments_of(network, profile, rules.options, own))
     network = loaded(module)
@@ -110,7 +114,7 @@ def quantize(
     given |= {"preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
     rules, asked, automatic = without_auto(rules, options)
     if automatic:
-        found = _automatic(network, profile, data, rules, asked, given, measures=measures, tests=tests)
+        found = _automatic(network, profile, data, rules, asked, given, measures=measures, tests=tests, seconds=seconds)
         record_quality(found.quantized, found.quality)
         warn_of_quality(found.quality)
         return found.quantized if io is None else with_interface(found.quantized, io)
@@ -125,7 +129,7 @@ def quantize(
 
 def _automatic(
     module: ModuleOp, profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
-    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool, tests: Calibration | None,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool, tests: Calibration | None, seconds: float,
 ) -> Widened:  # fmt: skip
     """Quantizes a network by `precision=auto`; see auto_precision.py."""
     if data is None or not measures:
@@ -145,7 +149,7 @@ def _automatic(
         return quantized_by(ranged, data=calls, policy=policy, **given, **options)
 
     seen = chosen_samples(module, used, held_out=False) if held_out else []
-    return widened(module, make, samples, policy, options, held_out=held_out, seen=seen)
+    return widened(module, make, samples, policy, options, held_out=held_out, seen=seen, seconds=seconds)
 
 
 def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibration, Calibration | None]:

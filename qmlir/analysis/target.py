@@ -6,7 +6,7 @@ than `COUNTED` decisions, their probabilities are to have as many dB if a share 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from qmlir.analysis.logits import CloseDecisions, before, close_decisions, outpu
 from qmlir.analysis.quality import Quality, compared, exact_reference, results_of
 from qmlir.compiler import Pipeline, reference
 from qmlir.dialects.nn import SigmoidOp, SoftmaxOp
-from qmlir.settings.policy import Policy
 from qmlir.transforms.quantize.adjust.side_by_side import on_one_thread
 
 TARGET = 30.0
@@ -75,31 +74,6 @@ class Verdict:
     def worst_samples(self, count: int) -> list[Any]:
         """The sample whose outputs err most, and those behind it."""
         return [*self.samples[self.quality.worst :], *self.samples][:count]
-
-
-@dataclass(frozen=True, eq=False)
-class Attempt:
-    """A network that the search has made, the policy that makes it, why it has which digits, and how good it is."""
-
-    quantized: ModuleOp
-    policy: Policy
-    reasons: Mapping[str, str]
-    verdict: Verdict
-
-    @property
-    def reaches(self) -> bool:
-        """Whether the outputs are good enough, without a margin."""
-        return self.verdict.lacking <= 0
-
-    @property
-    def is_enough(self) -> bool:
-        """Whether the outputs are good enough for other samples too."""
-        return self.verdict.missing <= 0
-
-    @property
-    def rank(self) -> float:
-        """Orders attempts: more is better."""
-        return -self.verdict.missing
 
 
 class Judge:

@@ -31,7 +31,7 @@ def require_measurable(arguments: argparse.Namespace, automatic: bool) -> None:
 
 def widen(
     module: "ModuleOp", make: "Quantizer", samples: "Samples", used: "Samples | None", policy: "Policy",
-    options: "Mapping[str, Any]",
+    options: "Mapping[str, Any]", seconds: int | None,
 ) -> "Widened":  # fmt: skip
     """Quantizes a network by `--precision auto`, and prints what was changed and what it costs.
 
@@ -42,13 +42,15 @@ def widen(
         used: Those that quantization sees, if it does not see the samples to measure on.
         policy: The user's policy.
         options: The user's options of the quantizer.
+        seconds: The seconds after which no further quantization begins; None for the default.
     """
-    from qmlir.analysis.auto_precision import widened
+    from qmlir.analysis.auto_precision import SECONDS, widened
     from qmlir.analysis.quality import chosen_samples
 
     chosen = chosen_samples(module, samples, held_out=used is not None)
     seen = [] if used is None else chosen_samples(module, used, held_out=False)
-    found = widened(module, make, chosen, policy, options, held_out=used is not None, seen=seen)
+    bound = SECONDS if seconds is None else seconds
+    found = widened(module, make, chosen, policy, options, held_out=used is not None, seen=seen, seconds=bound)
     for line in found.lines():
         say(line)
     return found

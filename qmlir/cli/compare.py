@@ -9,8 +9,8 @@ from qmlir.cli.data import add_comparison_options, samples_for
 from qmlir.cli.documents import write_document
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.models import load_simplified
-from qmlir.cli.terminal import progress, say, table_of, terminal
-from qmlir.display import counted
+from qmlir.cli.terminal import is_verbose, progress, say, table_of, terminal
+from qmlir.display import counted, listed
 from qmlir.errors import OptionError, QmlirError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     shown = progress(samples, len(samples), "comparing")
     found = compare(module, shown, models[-1], executors=(first, second))
     if found.left_out:
-        say(f"not compared, as the other run has no such tensor: {', '.join(found.left_out)}")
+        say(f"not compared, as the other run has no such tensor: {listed(found.left_out, whole=is_verbose())}")
     total = f"{counted(len(found.compared), 'tensor')} over {counted(found.samples, 'sample')}"
     if found.first is None:
         say(f"{total}: equal bit for bit")

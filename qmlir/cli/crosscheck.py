@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from qmlir.cli.data import add_comparison_options, samples_for
 from qmlir.cli.documents import write_document
 from qmlir.cli.flags import ArgumentParser
-from qmlir.cli.terminal import progress, say, table_of, terminal
-from qmlir.display import counted
+from qmlir.cli.terminal import is_verbose, progress, say, table_of, terminal
+from qmlir.display import counted, listed
 from qmlir.errors import QmlirError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run_crosscheck(arguments: argparse.Namespace) -> None:
     taken = in_sequences(progress(samples, len(samples), "comparing"), arguments.sequence, signature)
     found = crosscheck(arguments.first, arguments.second, taken, bind=bind, state=state)
     if found.left_out:
-        say(f"not compared, as {arguments.second} has no such tensor: {', '.join(found.left_out)}")
+        say(f"not compared, as {arguments.second} has no such tensor: {listed(found.left_out, whole=is_verbose())}")
     diverging = [row for row in found.rows if row.diverges]
     rows = diverging or sorted((r for r in found.rows if r.sqnr is not None), key=lambda row: row.sqnr or 0.0)
     headings = ("tensor", "operation", "SQNR", "its bits allow", "by at most")

@@ -218,7 +218,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     parser.add_options("profile", "save-profile", "partial-profile", "profile-by-name")
     with parser.section("how to quantize"):
         add_config_options(parser)
-        parser.add_options("save-policy")
+        parser.add_options("save-policy", "auto-seconds")
     help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
     help += "prints; options of the command line win"
     add("--policy", type=Path, help=help)
@@ -315,7 +315,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
 
     widened = None
     if automatic and measured is not None:
-        widened = widen(module, make, measured, samples if unseen else None, policy, settings_given)
+        used, seconds = samples if unseen else None, arguments.auto_seconds
+        widened = widen(module, make, measured, used, policy, settings_given, seconds)
     quantized = make(policy, settings_given) if widened is None else widened.quantized
     network = decided(quantized)
     for line in report:

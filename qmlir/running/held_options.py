@@ -94,6 +94,6 @@ def arguments_of(
     if "memory-budget" in options:
         found["memory_budget"] = bytes_of(str(options["memory-budget"]))
     found |= {"runtime": options.get("for"), "fail_on_float": options.get("fail-on-float", False)}
-    found["measure"] = options.get("measure")
+    found |= {"measure": options.get("measure"), "auto_seconds": options.get("auto-seconds")}
     known = {name: value for name, value in given.items() if value is not None}
     return {**found, "io": options.get("io"), **known}

@@ -94,6 +94,17 @@ def integer_given(option: str, given: object) -> int:
     return int(cast(int, given))
 
 
+def count_given(option: str, given: object) -> int:
+    """Returns a positive integer, from Python's or numpy's integers.
+
+    Raises:
+        OptionError: The argument is something else.
+    """
+    if (number := integer_given(option, given)) < 1:
+        raise OptionError(option, "must be a positive number", got=str(number))
+    return number
+
+
 def text_given(option: str, given: object) -> str:
     """Returns the argument if it is text.
 

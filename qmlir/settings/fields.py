@@ -115,6 +115,12 @@ OPTIONS: Mapping[str, Option] = {
     "save-policy": Option(
         "path", "with --precision auto, write the policy that makes the same network without it", values=(".yaml",)
     ),
+    "auto-seconds": Option(
+        "count",
+        "with --precision auto, the seconds of processor time after which the search begins no further "
+        "quantization; a line says if that ended it (default: 600)",
+        "N",
+    ),
     "partial-profile": Option("flag", "accept a profile that lacks some of the tensors"),
     "profile-by-name": Option("flag", "accept tensors that were computed in another way then"),
     "data": Option(

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,7 +183,7 @@ def small(tmp_path: Path) -> Small:
 def test_all_data_get_16_bits_where_no_few_operations_are_to_blame(
     cancelling: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmlir.analysis.auto_precision.ROUNDS", 0)
+    monkeypatch.setattr("qmlir.analysis.auto_precision.STEPS", 0)
     q = qmlir.quantize(cancelling, data=SAMPLES, precision="auto")
     found = qmlir.quality(q).sqnr
     assert found is not None
@@ -190,3 +191,42 @@ def test_all_data_get_16_bits_where_no_few_operations_are_to_blame(
     assert all("int16 like the whole network" in e.reason for e in qmlir.decisions(q) if e.outcome == "quantized")
     kept = qmlir.quantize(cancelling, data=SAMPLES, precision="auto", weight_precision="int4")
     assert not any("int16 like the whole network" in e.reason for e in qmlir.decisions(kept))  # the weights are given
+
+
+def test_the_search_ends_in_time(cancelling: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Clock:
+        """A clock on which every look takes ten seconds."""
+
+        now = 0.0
+
+        def process_time(self) -> float:
+            self.now += 10
+            return self.now
+
+    data = ("--data", cancelling.parent / "samples.npz", "--precision", "auto", "-o", tmp_path / "q.mlir")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("qmlir.analysis.auto_precision.time.process_time", Clock().process_time)
+        assert run("quantize", cancelling, *data, "--auto-seconds", 30, "--json", tmp_path / "q.json") == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "auto: the search was ended after 30 s; --auto-seconds gives it more" in told
+        assert yaml.safe_load((tmp_path / "q.json").read_text())["auto"]["ended"] == 30
+        assert not any("auto: " in entry.reason for entry in qmlir.decisions(tmp_path / "q.mlir"))
+    assert run("quantize", cancelling, *data, "--auto-seconds", 3000) == 0
+    assert "the search was ended" not in capsys.readouterr().out
+    with pytest.raises(OptionError, match="auto_seconds: must be a positive number, got 0"):
+        qmlir.quantize(cancelling, data=SAMPLES, precision="auto", auto_seconds=0)
+
+
+def test_few_quantizations_are_enough(cancelling: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for int8, one for 16 bits of residual sums, one that raises all that errs, and one that takes half back."""
+    made: list[str] = []
+
+    def counted(*given: Any, **options: Any) -> Any:
+        made.append(str(options["policy"]))
+        return plain(*given, **options)
+
+    monkeypatch.setattr("qmlir.analysis.measured.quantized_by", counted)
+    q = qmlir.quantize(cancelling, data=SAMPLES, precision="auto")
+    assert (qmlir.quality(q).sqnr or 0) >= TARGET
+    assert len(made) <= 5
+    assert len({*made}) == len(made)

@@ -70,6 +70,33 @@ def test_the_first_tensor_that_diverges_and_why(small: Small, capsys: pytest.Cap
     assert "must agree as far as their bits allow, got active that is further off" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("second", ["@reference", ".onnx"])
+def test_floats_behind_integers_have_the_bits_of_these(tmp_path: Path, second: str) -> None:
+    """A logarithm on floats is as close as its argument, which a layer of 8 bits gives."""
+    random = np.random.default_rng(3)
+    w = random.normal(size=(16, 16)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("MatMul", ["x", "w"], ["product"]),
+        onnx.helper.make_node("Softplus", ["product"], ["positive"]),
+        onnx.helper.make_node("Log", ["positive"], ["y"]),
+    ]
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 16]) for name in "xy"]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], [onnx.numpy_helper.from_array(w, "w")])
+    path = tmp_path / "f.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), str(path))
+    samples = list(random.normal(size=(20, 1, 16)).astype(np.float32))
+    q = qmlir.quantize(path, data=samples, policy={"rules": [{"name": "y", "keep-float": True}]})
+    qmlir.save(q, tmp_path / "q.mlir")
+    form = tmp_path / "q.mlir@reference"
+    if second == ".onnx":
+        form = tmp_path / "q.onnx"
+        qmlir.export(q, form)
+    found = crosscheck(f"{path}@reference", form, samples)
+    (last,) = (row for row in found.rows if row.tensor == "y")
+    assert last.bits == 8
+    assert found.first is None
+
+
 def test_an_export_that_was_changed_is_caught(small: Small, tmp_path: Path) -> None:
     """A file whose second layer has other weights differs from there on."""
     model = onnx.load(str(small / "q.onnx"))

@@ -104,15 +104,21 @@ def _shrink(options: argparse.Namespace, shares: Shares, fresh: dict[Key, int], 
 
     for index, result in isolated(work, tasks, seconds=2 * SHRINKING, memory=MEMORY, jobs=options.jobs):
         key, number = tasks[index]
-        if isinstance(result, Died) or result is None:
-            found = case(options.seed, number, shares), Finding(*key, report.findings[key][0][1])
-        else:
-            found = result
+        found = None if isinstance(result, Died) else result
+        if (found := found or _whole(options.seed, shares, key, number, report)) is None:
+            _say(f"{': '.join(key)}: case {number}, which ends a process", to=sys.stderr)
+            continue
         if found[1].key in written:
             continue
         written.add(found[1].key)
         origin = f"Found by `python -m tests.fuzz --seed {options.seed} --number {number}`."
         _say(f"{': '.join(key)}: {write(options.out, *found, origin)}", to=sys.stderr)
+
+
+def _whole(seed: int, shares: Shares, key: Key, number: int, report: Report) -> tuple[Any, Finding] | None:
+    """A case as it was drawn, with its finding; None if even to draw it ends the process, as a runtime may crash."""
+    ((_, drawn),) = isolated(lambda number: case(seed, number, shares), [number], seconds=TIME, memory=MEMORY, jobs=1)
+    return None if isinstance(drawn, Died) else (drawn, Finding(*key, report.findings[key][0][1]))
 
 
 def _one(seed: int, number: int, shares: Shares) -> int:

@@ -41,6 +41,7 @@ RUN_OPTIONS: dict[str, list[Any]] = {
     "target": ["ethos-u55-like", "nmp"],
     "samples": [2, 5],
     "memory-budget": ["1MiB", 1 << 20],
+    "auto-seconds": [30],
     "dtype": ["float32"],
     "profile": ["{folder}/p.yaml"],
     "fail-on-float": [True],

@@ -119,6 +119,19 @@ func.func @single(%x: tensor<1x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>, ten
   func.return %0, %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>
 }
 
+// A choice that is the same everywhere is none, unless it broadcasts what it chooses.
+// CHECK-LABEL: func.func @choices
+// CHECK: %[[B:.*]] = nn.where
+// CHECK-NEXT: func.return %x, %z, %[[B]]
+func.func @choices(%x: tensor<2x2xf32>, %z: tensor<2x2xf32>, %s: tensor<2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
+  %no = nn.constant <tensor<2x1xi1>, [false, false]> : tensor<2x1xi1>
+  %yes = nn.constant <tensor<i1>, [true]> : tensor<i1>
+  %0 = nn.where %no, %s, %x : tensor<2x1xi1>, tensor<2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %1 = nn.where %yes, %z, %x : tensor<i1>, tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %2 = nn.where %no, %x, %s : tensor<2x1xi1>, tensor<2x2xf32>, tensor<2xf32> -> tensor<2x2xf32>
+  func.return %0, %1, %2 : tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x2xf32>
+}
+
 // What is larger than 16 MiB stays as it is described, unless it is the weights of a layer, which integers need as a
 // constant.
 // CHECK-LABEL: func.func @weights

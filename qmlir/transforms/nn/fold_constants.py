@@ -26,11 +26,12 @@ from qmlir.dialects.nn import (
     ReshapeOp,
     SliceOp,
     TransposeOp,
+    WhereOp,
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp, MovementOp
-from qmlir.dialects.nn.queries import keeps_shape, split_constant
+from qmlir.dialects.nn.queries import constant_of, keeps_shape, split_constant
 from qmlir.dialects.nn.reduction import ReductionOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.budget import Budget, budget_of
@@ -126,6 +127,18 @@ class DropNeutralConstant(RewritePattern):
             replace(rewriter, op, [], [x], absorbing=[constant])
 
 
+class DropIdleChoice(RewritePattern):
+    """where(c, x, y) → x or y, if a constant c says the same everywhere, as a mask that hides no row does."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: WhereOp, rewriter: PatternRewriter) -> None:
+        if (condition := constant_of(op.condition)) is None or not (chosen := condition.value.array).size:
+            return
+        side = op.lhs if chosen.all() else op.rhs
+        if side.type == op.y.type and (chosen == chosen.flat[0]).all():
+            replace(rewriter, op, [], [side], absorbing=[condition])
+
+
 class MergeReshapes(RewritePattern):
     """reshape(reshape(x)) → reshape(x)."""
 
@@ -144,7 +157,9 @@ def fold_constants(module: ModuleOp, budget: Budget | None = None) -> bool:
         budget: The bytes by which computed constants may grow; by default the module's own budget.
     """
     evaluate = EvaluateOnConstants(budget or budget_of(module))
-    return rewrite(module, (evaluate, DropWhatChangesNothing(), DropNeutralConstant(), MergeReshapes()))
+    return rewrite(
+        module, (evaluate, DropWhatChangesNothing(), DropNeutralConstant(), DropIdleChoice(), MergeReshapes())
+    )
 
 
 @dataclass(frozen=True)

@@ -376,6 +376,19 @@ def test_a_sum_of_bytes_in_16_bits_goes_on_floats(element: str, tmp_path: Path) 
     assert check(module, tmp_path / "m.tflite", data) == ["DEQUANTIZE", "SUM", "QUANTIZE"]
 
 
+def test_a_layer_of_16_bits_with_a_result_of_bytes_rounds_twice(tmp_path: Path) -> None:
+    """LiteRT's convolutions have results as wide as their data, which a QUANTIZE rounds once more."""
+    module = convolution(I16, "!quant.uniform<i8:f32, 0.25>", "!quant.uniform<i8:f32, 0.375:-3>")
+    qmlir.export(module, path := tmp_path / "m.tflite")
+    assert kinds(path) == ["CONV_2D", "QUANTIZE"]
+    follow(module, NUMERICS)
+    theirs, ours, random = LiteRT(path), qmlir.reference(module), np.random.default_rng(0)
+    data = random.integers(-600, 600, (200, 1, 5, 5, 2)).astype(np.int16)
+    off = np.concatenate([theirs.run([x])[0].astype(int) - ours(x) for x in data])
+    assert np.abs(off).max() == 1
+    assert 0 < np.count_nonzero(off) < off.size / 32
+
+
 BEHIND = {
     "nothing": "",
     "a square root": "%y = nn.sqrt %c : {t} -> {t}",

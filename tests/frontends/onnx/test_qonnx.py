@@ -122,7 +122,7 @@ def test_readers_of_data_with_a_scale_for_each_channel_stay_float(
     nodes = [node("Quant", "x s z b", "v", QONNX, signed=0), node(kind, inputs, "y", **attributes)]
     scales = np.linspace(0.2, 0.7, 6).astype(np.float32).reshape(1, 6)
     constants = {"s": scales, "z": np.float32(zero), "b": np.float32(4), "pads": np.array([0, 1, 1, 0]),
-                 "fill": np.float32(0.7), "index": np.array([1, 0]), "mask": np.ones((2, 1), bool)}  # fmt: skip
+                 "fill": np.float32(0.7), "index": np.array([1, 0]), "mask": np.array([[True], [False]])}  # fmt: skip
     used = {name: array for name, array in constants.items() if name in f"x s z b {inputs}".split()}
     module = imported(model(nodes, X, ["y"], used), "default")
     assert {d.outcome for d in decisions(module)} == {"float"}
