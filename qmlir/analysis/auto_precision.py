@@ -412,7 +412,8 @@ class _Search:
         makers = {tensor_name(r): op for op in main_function(quantized).body.block.ops for r in op.results}
         blamed = worst[: max(1, count)]
         parts = _Parts(effects, quantized, [each.tensor for each in blamed], allowed / max(1, count))
-        raised = [self._raise(each, parts, makers) for each in blamed]
+        # In 16 bits, an operation errs little: floats are for those that alone err too much all the same.
+        raised = [self._raise(each, parts, makers, floats=10 ** (-each.effect / 10) > allowed) for each in blamed]
         return any(raised)
 
     def _is_most(self, names: Sequence[str]) -> bool:
@@ -422,8 +423,8 @@ class _Search:
         }
         return sum(sizes.get(name, 0) for name in names) > MOST * sum(sizes.values())
 
-    def _raise(self, culprit: Culprit, parts: "_Parts", makers: Mapping[str, Operation]) -> bool:
-        """Gives the parts of an operation that err a level more; returns whether there was one."""
+    def _raise(self, culprit: Culprit, parts: "_Parts", makers: Mapping[str, Operation], *, floats: bool) -> bool:
+        """Gives the parts of an operation that err a level more, floats if allowed; returns whether there was one."""
         op, name = makers[culprit.tensor], culprit.tensor
         asked: list[tuple[str, str]] = []
         if parts.result(name):
@@ -436,7 +437,7 @@ class _Search:
             return True
         if isinstance(op, WeightedOp) and self._set(name, "weights", makers, culprit):
             return True
-        return self._set(name, "is_float", makers, culprit)
+        return floats and self._set(name, "is_float", makers, culprit)
 
     def _set(self, name: str, part: str, makers: Mapping[str, Operation], culprit: Culprit) -> bool:
         """Raises the level of a tensor's operation; returns whether it may be raised and was not."""
