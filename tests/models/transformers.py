@@ -221,10 +221,10 @@ def _bottleneck(g: _Graph, x: str, inputs: int, outputs: int, stride: int = 1) -
 
 def _window_biases(g: _Graph, heads: int) -> str:
     """A learned bias for each head and each pair of places of a window, by the distances of their rows and columns."""
-    rows, columns = np.divmod(np.arange(WINDOW**2), WINDOW)
-    offsets = (abs(p[:, None] - p[None]) for p in (rows, columns))
+    places: Array = np.indices((WINDOW, WINDOW)).reshape(2, -1)
+    down, across = np.abs(places[:, :, None] - places[:, None])
     learned = g.random.standard_normal((heads, WINDOW, WINDOW)) * 0.8
-    return g.constant(learned[:, *offsets][None])
+    return g.constant(learned[:, down, across][None])
 
 
 def _windowed(g: _Graph, x: str, side: int, width: int, heads: int) -> str:
