@@ -15,10 +15,15 @@ from wave import open as open_wave
 
 import numpy as np
 
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, Find
+from tests.models.transformers import TRANSFORMERS
 
 WHEELS = ROOT / "build" / "wheels"
+
+MADE = "made"
+"""What stands in a path for the networks of tests/models/transformers.py, which have seeded weights."""
 
 PACKAGES = (
     "basic-pitch==0.4.0",
@@ -47,7 +52,7 @@ class File:
     """A network of the gallery.
 
     name       as the table calls it
-    path       below $QMLIR_SHARED, or `DISTRIBUTION:PATH` of a file in a wheel
+    path       below $QMLIR_SHARED, `DISTRIBUTION:PATH` of a file in a wheel, or `made:NAME`
     draw       gives its samples
     states     its states, as `qmlir.load` takes them
     constants  inputs that are constants
@@ -70,6 +75,11 @@ class File:
         package, _, inside = self.path.rpartition(":")
         if not package:
             return found if (found := find(self.path)).exists() else None
+        if package == MADE:
+            made = ROOT / "build" / f"{inside}.onnx"
+            made.parent.mkdir(exist_ok=True)
+            write_whole(made, TRANSFORMERS[inside].model().SerializeToString())
+            return made
         for wheel in sorted(WHEELS.glob(f"{package.replace('-', '_')}-*.whl")):
             target = WHEELS / package / inside
             if not target.exists():
@@ -267,6 +277,7 @@ FILES = (
     File("gtcrn", "models/more/gtcrn_simple.onnx", _spectra, states=_GTCRN),
     File("dtln 1", "models/more/dtln_quant_1.tflite", _magnitudes, states={"input_3": "Identity_1"}),
     File("cct", "models/more/cct_2_32_128.onnx", _pictures(32, 32, -1, 1, first=True), classes=True),
+    File("tiny vit", f"{MADE}:tiny_vit", _pictures(64, 64, -2, 2, first=True), classes=True),
     File("hand recrop", "models/more/mp_hand_recrop.onnx", _pictures(256, 256, 0, 1)),
     _mediapipe("iris", "iris_landmark/iris_landmark", _pictures(64, 64, 0, 1, faces=True)),
     _mediapipe("face landmark", "face_landmark/face_landmark", _pictures(192, 192, 0, 1, faces=True), conv2d_31=0),

@@ -10,6 +10,8 @@ and a few channels of the residual stream are an order of magnitude larger than 
     vit       patches by a convolution, a class token, positions; normalizations before the layers; GELU by Tanh
     decoder   ONNX's operators Attention, which is causal, RMSNormalization and Gelu
     minilm    an encoder on embeddings, of the widths of MiniLM, but with 2 layers
+    tiny_vit  stages as in TinyViT: inverted bottlenecks of convolutions, then attention within windows, with a learned
+              bias for each offset of two places, and a depthwise convolution behind it; GELU by Erf
 """
 
 import argparse
@@ -67,6 +69,17 @@ class _Graph:
     def heads(self, x: str, length: int, heads: int, width: int, order: tuple[int, ...]) -> str:
         shape = self.constant([1, length, heads, width // heads], np.int64)
         return self.op("Transpose", self.op("Reshape", x, shape), perm=order)
+
+    def conv(
+        self, x: str, inputs: int, outputs: int, size: int = 1, stride: int = 1, *, depthwise: bool = False
+    ) -> str:
+        """A convolution that a batch normalization was folded into: channels differ in magnitude."""
+        fan = size**2 * (1 if depthwise else inputs)
+        weights = self.random.standard_normal((outputs, 1 if depthwise else inputs, size, size)) / np.sqrt(fan)
+        weights *= self.random.lognormal(0.0, 0.4, (outputs, 1, 1, 1))
+        bias, pad = self.constant(self.random.standard_normal(outputs) * 0.1), size // 2
+        shape = {"kernel_shape": [size, size], "strides": [stride, stride], "pads": [pad] * 4}
+        return self.op("Conv", x, self.constant(weights), bias, group=inputs if depthwise else 1, **shape)
 
     def attention(self, x: str, length: int, heads: int, width: int, mask: str | None = None) -> str:
         """Attention of several heads, spelled out; `mask` is added to the scores."""
@@ -193,6 +206,71 @@ def _minilm() -> onnx.ModelProto:
     return g.model(_wide(np.random.default_rng(0)), x, 17)
 
 
+def _large_picture(random: np.random.Generator) -> dict[str, Array]:
+    coarse = random.standard_normal((1, 3, 8, 8)).repeat(8, axis=2).repeat(8, axis=3)
+    return {"pixel_values": (coarse + 0.3 * random.standard_normal((1, 3, 64, 64))).astype(np.float32)}
+
+
+def _bottleneck(g: _Graph, x: str, inputs: int, outputs: int, stride: int = 1) -> str:
+    """Expands the channels, filters each, and projects them; with a skip and a GELU, or with a stride."""
+    inner = 4 * inputs if stride == 1 else outputs
+    y = g.gelu(g.conv(x, inputs, inner))
+    y = g.conv(g.gelu(g.conv(y, inner, inner, 3, stride, depthwise=True)), inner, outputs)
+    return y if stride > 1 else g.gelu(g.op("Add", x, y))
+
+
+def _window_biases(g: _Graph, heads: int) -> str:
+    """A learned bias for each head and each pair of places of a window, by the distances of their rows and columns."""
+    places: Array = np.indices((WINDOW, WINDOW)).reshape(2, -1)
+    down, across = np.abs(places[:, :, None] - places[:, None])
+    learned = g.random.standard_normal((heads, WINDOW, WINDOW)) * 0.8
+    return g.constant(learned[:, down, across][None])
+
+
+def _windowed(g: _Graph, x: str, side: int, width: int, heads: int) -> str:
+    """Attention within windows of an image [1, width, side, side]; its skip is added."""
+    count, size = side // WINDOW, WINDOW**2
+    split = g.op("Reshape", x, g.constant([width, count, WINDOW, count, WINDOW], np.int64))
+    rows = g.op("Transpose", split, perm=(1, 3, 2, 4, 0))
+    rows = g.op("Reshape", rows, g.constant([count**2, size, width], np.int64))
+    packed = g.linear(g.layer_norm(rows, width), width, 3 * width)
+    packed = g.op("Reshape", packed, g.constant([count**2, size, heads, 3 * width // heads], np.int64))
+    lengths = g.constant([width // heads] * 3, np.int64)
+    parts = [f"{name}_{len(g.nodes)}" for name in ("query", "key", "value")]
+    g.nodes.append(helper.make_node("Split", [packed, lengths], parts, axis=3))
+    query, key, value = (
+        g.op("Transpose", p, perm=o) for p, o in zip(parts, ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)), strict=True)
+    )
+    scores = g.op("Mul", g.op("MatMul", query, key), g.constant(np.sqrt(heads / width)))
+    weighted = g.op("MatMul", g.op("Softmax", g.op("Add", scores, _window_biases(g, heads)), axis=-1), value)
+    together = g.op("Transpose", weighted, perm=(0, 2, 1, 3))
+    found = g.linear(g.op("Reshape", together, g.constant([count**2, size, width], np.int64)), width, width)
+    back = g.op("Reshape", found, g.constant([count, count, WINDOW, WINDOW, width], np.int64))
+    back = g.op("Transpose", back, perm=(4, 0, 2, 1, 3))
+    return g.op("Add", x, g.op("Reshape", back, g.constant([1, width, side, side], np.int64)))
+
+
+def _tiny_vit() -> onnx.ModelProto:
+    g, width, side = _Graph(5), 32, 16
+    x = g.conv(g.gelu(g.conv("pixel_values", 3, width // 2, 3, 2)), width // 2, width, 3, 2)
+    for _ in range(2):
+        x = _bottleneck(g, x, width, width)
+    for _ in range(2):
+        x, width, side = _bottleneck(g, x, width, 2 * width, 2), 2 * width, side // 2
+        for _ in range(2):
+            x = g.conv(_windowed(g, x, side, width, width // 32), width, width, 3, depthwise=True)
+            places = g.op("Transpose", g.op("Reshape", x, g.constant([1, width, side**2], np.int64)), perm=(0, 2, 1))
+            inner = g.gelu(g.linear(g.layer_norm(places, width), width, 4 * width))
+            places = g.op("Add", places, g.linear(inner, 4 * width, width))
+            x = g.op("Reshape", g.op("Transpose", places, perm=(0, 2, 1)), g.constant([1, width, side, side], np.int64))
+    pooled = g.op("ReduceMean", x, g.constant([2, 3], np.int64), keepdims=0)
+    return g.model(_large_picture(np.random.default_rng(0)), g.linear(g.layer_norm(pooled, width), width, 16), 18)
+
+
+WINDOW = 4
+"""The rows and the columns of a window."""
+
+
 @dataclass(frozen=True)
 class Transformer:
     """A network and its samples.
@@ -215,6 +293,7 @@ TRANSFORMERS: Mapping[str, Transformer] = {
     "vit": Transformer(_vit, _picture),
     "decoder": Transformer(_decoder, _embedded),
     "minilm": Transformer(_minilm, _wide),
+    "tiny_vit": Transformer(_tiny_vit, _large_picture),
 }
 
 
