@@ -69,7 +69,8 @@ func.func @main(%x: tensor<1x4xi16>) -> tensor<1x2xi64> {
 
 // -----
 
-// Otherwise each pair of products is widened, or each product where a pair does not fit.
+// Otherwise each pair of products is widened. Where a pair does not fit, or of both sides computed, the high and the low
+// byte of the weights are multiplied by themselves, and sums over 128 pairs are widened.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<1x4xi16>, %y: tensor<1x4xi16>, %m: tensor<4x2xi16>) -> (tensor<1x2xi64>, tensor<1x2xi64>) {
   %w = nn.constant <tensor<2x4xi16>, [32767, 32767, 32767, 4, 5, 6, 7, 8]> : tensor<2x4xi16>
@@ -81,8 +82,13 @@ func.func @main(%x: tensor<1x4xi16>, %y: tensor<1x4xi16>, %m: tensor<4x2xi16>) -
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK-NEXT: arith.extsi {{.*}} : vector<4xi32> to vector<4xi64>
 // CHECK: func.func private @qint_tile_times_block_1
-// CHECK-NOT: simd
-// CHECK: arith.muli {{.*}} : vector<4xi64>
+// CHECK: %[[W:.*]] = vector.load %w
+// CHECK-NEXT: %[[HIGH:.*]] = arith.shrsi %[[W]], %{{.*}} : vector<8xi16>
+// CHECK-NEXT: %[[LOW:.*]] = arith.andi %[[W]], %{{.*}} : vector<8xi16>
+// CHECK: simd.dot_i16_pairs %{{.*}}, %{{.*}}, %[[HIGH]] : vector<4xi32>, vector<8xi16>
+// CHECK: simd.dot_i16_pairs %{{.*}}, %{{.*}}, %[[LOW]] : vector<4xi32>, vector<8xi16>
+// CHECK: arith.extsi {{.*}} : vector<4xi32> to vector<4xi64>
+// CHECK-NEXT: arith.shli
 
 // -----
 
