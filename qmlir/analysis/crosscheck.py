@@ -31,7 +31,7 @@ from qmlir.analysis.tensors import as_read
 from qmlir.compiler import load, loaded, main_function
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import QmlirError
-from qmlir.ir.callable_network import Calibration, Sample
+from qmlir.ir.callable_network import Calibration, Sample, in_order
 from qmlir.ir.interfaces import Array, TensorOp
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import signature_of
@@ -135,21 +135,9 @@ def crosscheck(
     if min(counts) < max(counts):
         remedy = "name the states of both by --state"
         raise QmlirError("both forms must have the same states", got=" and ".join(map(str, counts)), remedy=remedy)
-    flat, starts = _in_sequences(given) if max(counts) else (cast(list[Sample], given), [])
+    flat, starts = in_order(given) if max(counts) else (cast(list[Sample], given), [])
     ours, theirs = (_form(*form, flat, starts) for form in forms)
     return _checked(ours, theirs, len(flat), tuple(starts))
-
-
-def _in_sequences(given: Calibration) -> tuple[list[Sample], list[int]]:
-    """Returns the samples of all sequences, and the number of the first sample of each."""
-    flat, starts, inside = list[Sample](), list[int](), False
-    for each in given:
-        whole = isinstance(each, list | tuple)
-        if whole or not inside:
-            starts.append(len(flat))
-        flat.extend(each if whole else [cast(Sample, each)])
-        inside = not whole
-    return flat, starts
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ noise of that size moves the output by), and the own noise times the tensor's Fi
 to the probabilities of the classes, by finite differences). `rank_correlation` says how well they order the parts.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -42,10 +42,11 @@ from qmlir.analysis.output_measure import (
 from qmlir.analysis.own_errors import Errors, NearestWeights, StoredResults, StoredWeights
 from qmlir.analysis.rank_correlation import rank_correlations
 from qmlir.analysis.scores import Metric
-from qmlir.compiler import loaded
+from qmlir.compiler import loaded, main_function
 from qmlir.errors import QmlirError
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.ir.interfaces import Array
+from qmlir.ir.callable_network import Calibration
+from qmlir.ir.states import states_of
 from qmlir.numerics import Int64s
 from qmlir.numerics.schemas import WeightPrecision
 from qmlir.running.executors import Given, workers_of
@@ -88,7 +89,7 @@ NARROWED: tuple[WeightPrecision, ...] = ("int4", "int6")
 def effects(
     module: Network,
     quantized: Network,
-    samples: Iterable[Array | Mapping[str, Array]],
+    samples: Calibration,
     *,
     metric: Metric | None = None,
     labels: Int64s | None = None,
@@ -99,14 +100,15 @@ def effects(
     Args:
         module: The float network, or its path; it stays unchanged.
         quantized: The network that `quantize` made of it, or its path; it stays unchanged.
-        samples: Arrays for the only input, or dicts of arrays by input name; at most 32 are used.
+        samples: Arrays for the only input, or dicts of arrays by input name; at most 32 are used. To a network with
+            states they are one sequence, and a list of them is a sequence of its own; the first 32 steps are used.
         metric: A user's own score, as for `score`; one that a module defines, where the work runs elsewhere.
         labels: The class of each sample, which the metric reads.
         workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
             this process. The report is the same.
 
     Raises:
-        QmlirError: There is no sample, the networks have no tensor in common, or the network has states.
+        QmlirError: There is no sample, or the networks have no tensor in common.
 
     >>> import qmlir
     >>> found = qmlir.effects("digits.onnx", qmlir.quantize("digits.onnx", data=samples), samples)
@@ -116,12 +118,14 @@ def effects(
     network = loaded(quantized, simplified=False)
     refuse_opaque(network, "the quantized network")
     given = list(samples_given(samples))
-    kept = thinned(len(given)) if given else []
     chosen = workers_of(workers)
     try:
         origin = loaded(module)
+        if given and not states_of(main_function(origin)):
+            kept = thinned(len(given))
+            given, labels = [given[i] for i in kept], None if labels is None else labels[kept]
         nets = (text_of(origin), text_of(network)) if chosen.elsewhere else (origin, network)
-        work = _Work(*nets, [given[i] for i in kept], metric, None if labels is None else labels[kept])
+        work = _Work(*nets, given, metric, labels)
         found = dict(zip(TASKS, chosen.map(_measured, work, TASKS), strict=True))
     finally:
         if chosen is not workers:
@@ -169,7 +173,7 @@ class _Work:
 
     module: ModuleOp | str
     quantized: ModuleOp | str
-    samples: Sequence[Array | Mapping[str, Array]]
+    samples: Calibration
     metric: Metric | None
     labels: Int64s | None
 

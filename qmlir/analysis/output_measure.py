@@ -1,11 +1,16 @@
 """A float network that runs with an error added to one of its tensors, and what its output moves by.
 
 One compiled network, whose tensors all take an error as one more input, serves for all parts; see effects.py.
+
+A network with states runs sequences step by step. In each step the error is that of a part that reads the float
+network's tensors, and the states hold what the errors of the steps before have left in them.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.own_errors import Errors, Part, Tensors
-from qmlir.analysis.scores import Metric, agreeing, own_score, sqnr, with_logits
+from qmlir.analysis.scores import Metric, agreeing, outputs_of, own_score, sqnr, with_logits
 from qmlir.analysis.tensors import tapped, unnamed
 from qmlir.compiler import Pipeline, compile, loaded, main_function
 from qmlir.dialects.nn import AddOp, ConstantOp
@@ -21,7 +26,8 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.display import Rows, Table
 from qmlir.errors import QmlirError
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.ir.interfaces import Array, TensorOp
+from qmlir.ir.callable_network import Calibration, in_order
+from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.states import states_of
 from qmlir.numerics import Float64s, Int64s
@@ -87,16 +93,19 @@ def decibels(noise: float) -> float:
 class OutputMeasure:
     """A float network that runs on samples with an error added to one of its tensors.
 
-    origin   the simplified float network
-    names    the tensors that take an error, in program order
-    truth    outputs of the float network, one row a sample: its logits, or all of its outputs
-    classes  whether the outputs are logits of classes
+    origin     the simplified float network
+    samples    the inputs of its calls; with states, these are among them, as the float network leaves them
+    sequences  the same without states, those of a sequence together
+    names      the tensors that take an error, in program order
+    truth      outputs of the float network, one row a sample: its logits, or all of its outputs; one row alone of a
+               network with states, or with a single number as its output
+    classes    whether the outputs are logits of classes
     """
 
     def __init__(
         self,
         module: Network,
-        samples: Iterable[Array | Mapping[str, Array]],
+        samples: Calibration,
         *,
         metric: Metric | None = None,
         labels: Int64s | None = None,
@@ -106,68 +115,88 @@ class OutputMeasure:
 
         Args:
             module: The float network, or its path; it stays unchanged.
-            samples: Arrays for the only input, or dicts of arrays by input name.
+            samples: Arrays for the only input, or dicts of arrays by input name. To a network with states they are
+                one sequence, and a list of them is a sequence of its own.
             metric: A user's own score, as for `score`.
             labels: The classes of the samples that the metric reads.
-            most: The most samples to use.
+            most: The most samples to use; with states the first, else evenly spread.
 
         Raises:
-            QmlirError: There is no sample, or the network has states, unknown operations, or no tensor with a name.
+            QmlirError: There is no sample, or the network has unknown operations, or no tensor with a name.
         """
-        given = list(samples_given(samples))
+        given, starts = in_order(samples_given(samples))
         if not given:
             raise QmlirError("effects on the output need at least one sample", got="none")
-        kept = thinned(len(given), most)
-        self.samples = [given[i] for i in kept]
-        self._metric, self._labels = metric, labels if labels is None else labels[kept]
         self.origin = without_observers(Pipeline("simplify")(loaded(module)))
         refuse_opaque(self.origin, "the network")
-        if states_of(main_function(self.origin)):
-            raise QmlirError("effects on the output need samples of their own", got="a network with states")
+        self._states = {i: state.index for i, state in states_of(main_function(self.origin)).items()}
+        kept = list(range(min(len(given), most))) if self._states else thinned(len(given), most)
+        chosen = [given[i] for i in kept]
+        self._starts = [start for start in starts if start < len(chosen)]
+        self.sequences = [chosen[a:b] for a, b in pairwise([*self._starts, len(chosen)])] if self._states else chosen
+        self._metric, self._labels = metric, labels if labels is None else labels[kept]
         self.classes = has_classes(self.origin)
         tapped_module, self._tensors = tapped(self.origin, main_function(self.origin))
         if not self._tensors:
             raise unnamed("the network")
         self._masked = {tensor_name(v) for v in unobserved(main_function(self.origin).body.block)} & {*self._tensors}
         self._exact = compile(tapped_module)
+        self._flat = self._exact.signature.flat()
+        self.samples = list(self._exact.replayed(self.sequences)) if self._states else chosen
         injected, self.names = with_errors(with_logits(self.origin) if self.classes else self.origin)
         self._injected = compile(injected)
         specs = self._injected.signature.inputs[-len(self.names) :] if self.names else ()
         self._zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs]
         self._outputs = len(main_function(self.origin).function_type.outputs.data)
-        self._own = [spec.name for spec in self._exact.signature.outputs[: self._outputs]]
-        self.truth = np.stack([self._row(self._run(sample, {})) for sample in self.samples])
+        self._own = [spec.name for spec in self._flat.outputs[: self._outputs]]
+        self.truth = self._rows([self._run(sample, {}) for sample in self.samples])
 
     def exact(self, sample: Array | Mapping[str, Array]) -> dict[str, Array]:
         """Returns the tensors of the float network on a sample, by name; of masks, what they keep (`_kept`)."""
-        found = dict(zip(self._tensors, self._exact.run(sample)[-len(self._tensors) :], strict=True))
+        results = self._exact.run_in_order(self._flat.arrays(sample))
+        found = dict(zip(self._tensors, results[-len(self._tensors) :], strict=True))
         return found | {name: _kept(found[name]) for name in self._masked}
 
-    def _run(self, sample: Array | Mapping[str, Array], errors: Tensors) -> list[Array]:
+    def _run(
+        self, sample: Array | Mapping[str, Array], errors: Tensors, before: Sequence[Array] | None = None
+    ) -> list[Array]:
+        """Runs the network with errors, on the states that the results of the call before hold, if there was one."""
         given = [errors.get(name, zero) for name, zero in zip(self.names, self._zeros, strict=True)]
-        inputs = self._exact.signature.arrays(sample)
+        inputs = self._flat.arrays(sample)
+        if before is not None:
+            inputs = [before[self._states[i]] if i in self._states else x for i, x in enumerate(inputs)]
         return [np.array(a) for a in self._injected.run_in_order([*inputs, *given])]
 
-    def _row(self, outputs: Sequence[Array]) -> Array:
-        return outputs[-1].ravel() if self.classes else np.concatenate([o.ravel() for o in outputs])
+    def _step(self, number: int, errors: Tensors, results: list[list[Array]]) -> None:
+        """Runs the network with errors on the sample of a number, behind the results of the samples before."""
+        before = results[-1] if self._states and number not in self._starts else None
+        results.append(self._run(self.samples[number], errors, before))
+
+    def _rows(self, results: Sequence[Sequence[Array]]) -> Array:
+        """The logits, or all outputs but states, of the results of all samples: a row for each."""
+        if self.classes:
+            return np.stack([each[-1].ravel() for each in results])
+        kept = [i for i in range(self._outputs) if i not in self._states.values()]
+        rows = np.stack([np.concatenate([each[i].ravel() for i in kept]) for each in results])
+        return rows.reshape(1, -1) if self._states or rows.shape[1] == 1 else rows
 
     def effects(self, errors: Errors) -> OutputEffects:
         """Returns the effect of each part whose tensor the network has."""
         places = [i for i, part in enumerate(errors.parts) if part.tensor in self.names]
         outputs: dict[int, list[list[Array]]] = {i: [] for i in places}
         own = {i: [0.0, 0.0] for i in places}
-        for sample in self.samples:
+        for number, sample in enumerate(self.samples):
             exact = self.exact(sample)
             for i, error in enumerate(errors.of(exact)):
                 if i in outputs:
                     name = errors.parts[i].tensor
-                    outputs[i].append(self._run(sample, {name: error.astype(np.float32)}))
+                    self._step(number, {name: error.astype(np.float32)}, outputs[i])
                     own[i][0] += float((error.astype(np.float64) ** 2).sum())
                     own[i][1] += float((exact[name].astype(np.float64) ** 2).sum())
         return OutputEffects(self._effect(errors.parts[i], outputs[i], own[i]) for i in places)
 
     def _effect(self, part: Part, outputs: list[list[Array]], own: Sequence[float]) -> OutputEffect:
-        found = np.stack([self._row(each) for each in outputs])
+        found = self._rows(outputs)
         return OutputEffect(
             **asdict(part),
             noise=relative_noise(self.truth, found),
@@ -179,10 +208,8 @@ class OutputMeasure:
     def _scored(self, outputs: list[list[Array]]) -> float | None:
         if self._metric is None:
             return None
-        own = [each[: len(self._own)] for each in outputs]
-        return own_score(
-            self._metric, {n: np.stack([e[i] for e in own]) for i, n in enumerate(self._own)}, self._labels
-        )
+        own = {n: i for i, n in enumerate(self._own) if i not in self._states.values()}
+        return own_score(self._metric, {n: np.stack([e[i] for e in outputs]) for n, i in own.items()}, self._labels)
 
     def gains(self) -> dict[str, "Gain"]:
         """Measures what white noise in each tensor does to the output: the same size relative to each tensor.
@@ -190,16 +217,16 @@ class OutputMeasure:
         The noise is drawn with a fixed seed, so the gains are the same on each run.
         """
         rng, found = np.random.default_rng(SEED), dict[str, Gain]()
-        rows: dict[str, list[Array]] = {name: [] for name in self.names}
-        for sample in self.samples:
+        results: dict[str, list[list[Array]]] = {name: [] for name in self.names}
+        for number, sample in enumerate(self.samples):
             exact = self.exact(sample)
             for name in self.names:
                 y = exact[name].astype(np.float64)
                 size = math.sqrt(float((y**2).mean()) * WHITE) if y.size else 0.0
                 error = (rng.standard_normal(y.shape) * size).astype(np.float32)
-                rows[name].append(self._row(self._run(sample, {name: error})))
-        for name, outputs in rows.items():
-            array = np.stack(outputs)
+                self._step(number, {name: error}, results[name])
+        for name, outputs in results.items():
+            array = self._rows(outputs)
             information = _divergence(self.truth, array) / WHITE if self.classes else 0.0
             found[name] = Gain(relative_noise(self.truth, array) / WHITE, information)
         return found
@@ -241,12 +268,12 @@ def with_scores(effect: OutputEffect, gains: Mapping[str, Gain]) -> OutputEffect
 
 
 def has_classes(module: ModuleOp) -> bool:
-    """Whether a network has one output of classes, so that agreement and logits mean something."""
+    """Whether a network has one output of several classes, so that agreement and logits mean something."""
     try:
         with_logits(module)
     except QmlirError:
         return False
-    return True
+    return prod(shape_of(outputs_of(module)[0])) > 1
 
 
 def relative_noise(truth: Array, found: Array) -> float:
@@ -298,7 +325,7 @@ def measured_total(measure: OutputMeasure, quantized: ModuleOp) -> float:
     """Returns the noise at the output of a quantized network, on the samples of a measure."""
     executable = compile(with_logits(quantized) if measure.classes else quantized)
     rows: list[Array] = []
-    for sample in measure.samples:
-        outputs = executable.run(sample)
+    for given in executable.taken(measure.sequences):
+        outputs = executable.advance(given)
         rows.append(outputs[-1].ravel() if measure.classes else np.concatenate([o.ravel() for o in outputs]))
-    return relative_noise(measure.truth, np.stack(rows))
+    return relative_noise(measure.truth, np.stack(rows).reshape(measure.truth.shape))

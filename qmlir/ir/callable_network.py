@@ -31,6 +31,18 @@ Calibration: TypeAlias = Iterable[Sample | Sequence[Sample]]
 """Samples in order; a list among them is a sequence of its own, before which the states of a network are reset."""
 
 
+def in_order(samples: Calibration) -> tuple[list[Sample], list[int]]:
+    """Returns the samples of all sequences, and the number of the first sample of each sequence."""
+    flat, starts, inside = list[Sample](), list[int](), False
+    for each in samples:
+        whole = isinstance(each, list | tuple)
+        if whole or not inside:
+            starts.append(len(flat))
+        flat.extend(each if whole else [cast(Sample, each)])
+        inside = not whole
+    return flat, starts
+
+
 class CallableNetwork(Shown, abc.ABC):
     """A network as a callable on arrays, with the states of the calls so far.
 

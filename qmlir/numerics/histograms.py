@@ -87,6 +87,13 @@ class Histogram:
         """The number of values."""
         return float(self.counts.sum())
 
+    def power(self, share: float = 1.0) -> float:
+        """Returns the mean square of a share of the values, from the smallest magnitude on; 0 without values."""
+        squares = self.centers**2
+        order = np.argsort(squares)
+        inside = order[np.cumsum(self.counts[order]) <= share * self.total]
+        return float((self.counts * squares)[inside].sum() / max(self.counts[inside].sum(), 1))
+
     def magnitudes(self) -> "Histogram":
         """Returns the histogram of absolute values: negative values are mirrored and spread over the bins they meet."""
         if self.lo >= 0:

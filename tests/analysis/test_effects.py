@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,8 @@ from qmlir.analysis.output_measure import OutputMeasure, decibels, relative_nois
 from qmlir.analysis.own_errors import NearestWeights, Part, StoredResults, StoredWeights
 from qmlir.analysis.rank_correlation import rank_correlation
 from qmlir.errors import QmlirError
-from tests.analysis.test_quality import decaying
-from tests.cli.small import Small, write_small
+from tests.analysis.test_crosscheck import STATE, filtered, steps
+from tests.cli.small import Small, run, write_small
 
 
 def samples_of(small: Small) -> list[Any]:
@@ -151,7 +152,46 @@ def test_what_cannot_be_measured_is_refused(small: Small) -> None:
         effects(small.onnx, qmlir.load(small.onnx), samples_of(small))
 
 
-def test_a_network_with_states_is_refused(tmp_path: Path) -> None:
-    module = qmlir.load(decaying(tmp_path), state={"past": "present"})
-    with pytest.raises(QmlirError, match="need samples of their own, got a network with states"):
-        OutputMeasure(module, [np.zeros((1, 8), np.float32)])
+def test_errors_stay_in_the_states_of_a_sequence(tmp_path: Path) -> None:
+    """y[t] = 0.9 · y[t − 1] + 0.1 · x[t]: what an error leaves is 0.9 of it in the next step, and nothing behind."""
+    module = qmlir.load(filtered(tmp_path), state=STATE)
+    data, error = steps(12), np.array([[0.01, -0.02, 0.0, 0.03]])
+    measure = OutputMeasure(module, [data[:8], data[8:]])
+    (found,) = measure.effects(Given("part", error))
+    kept = [(1 - 0.9 ** (t + 1)) / 0.1 for t in [*range(8), *range(4)]]
+    moved = measure.truth + (np.array(kept)[:, None] * error).reshape(measure.truth.shape)
+    assert found.noise == pytest.approx(relative_noise(measure.truth, np.maximum(moved, 0)), rel=1e-4)
+    assert len(OutputMeasure(module, steps(40)).samples) == 32
+
+
+def test_effects_of_a_network_with_states(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = qmlir.load(filtered(tmp_path), state=STATE)
+    q = qmlir.quantize(module, data=steps(60), measure=False)
+    found = effects(module, q, steps(24))
+    assert {row.tensor for row in found.effects} == {"x", "decayed", "part", "present", "y"}
+    assert found.effects[0].sqnr < decibels(found.effects[0].own) - 10, "errors add up in the state"
+    runs = [[np.asarray(f(x)).ravel() for x in steps(24)] for f in (qmlir.compile(module), qmlir.compile(q))]
+    truth, given = (np.stack(run) for run in runs)
+    assert found.measured == pytest.approx(relative_noise(truth, given), rel=1e-6)
+    qmlir.save(q, tmp_path / "q.mlir")
+    np.save(tmp_path / "x.npy", np.stack(steps(24)))
+    files = (tmp_path / "filter.onnx", tmp_path / "q.mlir", "--data", tmp_path / "x.npy")
+    assert run("analyze", *files, "--state", "past=present", "--effect") == 0
+    assert "their sum predicts" in capsys.readouterr().out
+
+
+@pytest.mark.models
+def test_effects_of_a_voice_detector(shared: Callable[[str], Path]) -> None:
+    """Its output is a single probability: the steps together are a row."""
+    known = {"state": {"state": "stateN"}, "constants": {"sr": np.array(16000)}, "bind": {"batch": 1, "sequence": 576}}
+    module = qmlir.load(shared("models/more/silero_vad_op18_ifless.onnx"), **known)
+    rng = np.random.default_rng(0)
+    sequences = [
+        [{"input": (rng.normal(size=(1, 576)) * np.sin(k + j)).astype(np.float32)} for k in range(6)] for j in range(3)
+    ]
+    q = qmlir.quantize(module, data=sequences, rounding="nearest", measure=False)
+    found = effects(module, q, [sequences[0][:3]])
+    parts = {(row.tensor, row.part): row for row in found.effects}
+    assert ("output.linear", "weights") in parts
+    assert all(np.isfinite(row.noise) and row.agreeing is None for row in found.effects)
+    assert 0 < found.measured < math.inf

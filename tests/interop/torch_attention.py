@@ -76,12 +76,20 @@ def spelled(how: str) -> Any:
     return Attention()
 
 
-def encoder(layers: int, width: int, heads: int, pre_norm: bool, outliers: int = 4) -> Any:
+def encoder(layers: int, width: int, heads: int, makers: str, outliers: int = 4) -> Any:
     """An encoder with a few channels that are 20 to 60 times as large as the others, as BERT's are.
 
-    In front of normalizations, two layers write them into the residual stream; behind them, gains make them.
+    Args:
+        layers: The number of layers.
+        width: The number of channels.
+        heads: The number of heads.
+        makers: What makes the outliers: "layers", of which two write them into a stream with normalizations in its
+            branches; or "gains" or "shifts" of normalizations of the stream. Gains compound: two layers on, the
+            outliers are a thousand times as large as the others, and whichever leads in a row grows.
+        outliers: The number of the large channels.
     """
     torch: Any = import_module("torch")
+    pre_norm = makers == "layers"
     nn: Any = torch.nn
 
     class Layer(nn.Module):
@@ -109,11 +117,11 @@ def encoder(layers: int, width: int, heads: int, pre_norm: bool, outliers: int =
     torch.manual_seed(0)
     network = nn.Sequential(nn.LayerNorm(width), *(Layer() for _ in range(layers)))
     with torch.no_grad():
-        _plant(network, outliers, pre_norm)
+        _plant(network, outliers, makers)
     return network
 
 
-def _plant(network: Any, outliers: int, pre_norm: bool) -> None:
+def _plant(network: Any, outliers: int, makers: str) -> None:
     """Gives an encoder random weights, and its outlier channels."""
     torch: Any = import_module("torch")
 
@@ -123,10 +131,16 @@ def _plant(network: Any, outliers: int, pre_norm: bool) -> None:
         if isinstance(module, torch.nn.Linear):
             module.weight.normal_(0, 1 / math.sqrt(module.in_features))
             module.bias.normal_(0, 0.02)
-    if pre_norm:
+    if makers == "layers":
         for layer in layers[:2]:
             layer.down.weight[chosen] *= size[:, None] / 2
             layer.down.bias[chosen] += size
+        return
+    if makers == "shifts":
+        for norm in (norm for layer in layers for norm in (layer.first, layer.second)):
+            norm.weight.normal_(1, 0.2)
+            norm.bias.normal_(0, 0.2)
+            norm.bias[chosen] += size * torch.sign(torch.randn(outliers))
         return
     for layer, reader in zip(layers, [*layers[1:], None], strict=True):
         layer.second.weight[chosen] *= size

@@ -133,6 +133,36 @@ func.func @not_clamped(%x: tensor<1x4x4x1xf32>) -> tensor<1x4x4x2xf32> {
   func.return %y : tensor<1x4x4x2xf32>
 }
 
+// A scale folds through data movement, as that of a transposed convolution, if each output channel has one factor.
+// CHECK-LABEL: func.func @through_depth_to_space
+// CHECK: nn.constant <tensor<4x1xf32>, [6.0, 15.0, 14.0, 22.0]>
+// CHECK: nn.fully_connected
+// CHECK-NEXT: nn.reshape
+// CHECK-NEXT: nn.transpose
+// CHECK-NEXT: nn.slice
+// CHECK-NEXT: func.return
+func.func @through_depth_to_space(%x: tensor<3x1xf32>) -> tensor<2x2x3xf32> {
+  %w = nn.constant <tensor<4x1xf32>, [2.0, 5.0, 7.0, 11.0]> : tensor<4x1xf32>
+  %scale = nn.constant <tensor<2x1x1xf32>, [3.0, 2.0]> : tensor<2x1x1xf32>
+  %c = nn.fully_connected %x, %w : tensor<3x1xf32>, tensor<4x1xf32> -> tensor<3x4xf32>
+  %r = nn.reshape %c {shape = array<i64: 3, 2, 2>} : tensor<3x4xf32> -> tensor<3x2x2xf32>
+  %t = nn.transpose %r {permutation = array<i64: 1, 2, 0>} : tensor<3x2x2xf32> -> tensor<2x2x3xf32>
+  %s = nn.slice %t {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 2, 2, 3>, strides = array<i64: 1, 1, 1>} : tensor<2x2x3xf32> -> tensor<2x2x3xf32>
+  %y = nn.mul %s, %scale : tensor<2x2x3xf32>, tensor<2x1x1xf32> -> tensor<2x2x3xf32>
+  func.return %y : tensor<2x2x3xf32>
+}
+
+// CHECK-LABEL: func.func @not_within_a_channel
+// CHECK: nn.mul
+func.func @not_within_a_channel(%x: tensor<3x1xf32>) -> tensor<4x3xf32> {
+  %w = nn.constant <tensor<4x1xf32>, [2.0, 5.0, 7.0, 11.0]> : tensor<4x1xf32>
+  %scale = nn.constant <tensor<3xf32>, [3.0, 2.0, 4.0]> : tensor<3xf32>
+  %c = nn.fully_connected %x, %w : tensor<3x1xf32>, tensor<4x1xf32> -> tensor<3x4xf32>
+  %t = nn.transpose %c {permutation = array<i64: 1, 0>} : tensor<3x4xf32> -> tensor<4x3xf32>
+  %y = nn.mul %t, %scale : tensor<4x3xf32>, tensor<3xf32> -> tensor<4x3xf32>
+  func.return %y : tensor<4x3xf32>
+}
+
 // CHECK-LABEL: func.func @not_along_rows
 // CHECK: nn.conv2d
 // CHECK: nn.mul

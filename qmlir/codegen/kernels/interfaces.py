@@ -20,6 +20,8 @@ class Arithmetic(abc.ABC):
     sums         element type of the accumulators
     zero_point   what `prepare` subtracts
     outside      the number in a tile at positions outside the image
+    most_steps   the steps whose products i32 sums hold, where the accumulators are wider than these; 0 where `step`
+                 adds to the accumulators
     """
 
     group: int
@@ -27,6 +29,7 @@ class Arithmetic(abc.ABC):
     sums: Attribute
     zero_point: int
     outside: int = 0
+    most_steps: ClassVar[int] = 0
 
     @property
     def keeps(self) -> bool:
@@ -57,9 +60,17 @@ class Arithmetic(abc.ABC):
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         """Loads the weights of one step; `at` is the number of steps whose weights lie before."""
 
+    def parts(self, w: Value) -> Sequence[Value]:
+        """The weights of one step in parts, each with sums of its own if there are several."""
+        return [w]
+
     @abc.abstractmethod
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
+
+    def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
+        """Adds the sums of the parts of weights, over at most `most_steps` steps, to the accumulators."""
+        raise NotImplementedError
 
 
 class QuadArithmetic(Arithmetic):

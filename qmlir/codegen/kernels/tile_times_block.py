@@ -3,12 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import i32, i64
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
 from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, Finished
 from qmlir.codegen.kernels.packed_weights import Packing
 from qmlir.codegen.value import Value
+
+PARTS = 2
+"""The parts of weights whose products are summed by themselves."""
 
 
 def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
@@ -203,10 +206,11 @@ class TileTimesBlock(Finished, Microkernel):
                     weights = arithmetic.weights(w, before + k, self.lanes)
                     if self.grouped and multipliers is not None:
                         weights = weights * self._factors(multipliers, job, number + k, weights)
-                    at = left + k * arithmetic.group
+                    parts, at = arithmetic.parts(weights), left + k * arithmetic.group
                     return [
-                        arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), weights)
-                        for p, acc in enumerate(sums)
+                        arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), parts[part])
+                        for i, acc in enumerate(sums)
+                        for p, part in [divmod(i, len(parts))]
                     ]
 
                 def over_run(turn: Value, sums: list[Value]) -> Sequence[Value]:
@@ -215,6 +219,8 @@ class TileTimesBlock(Finished, Microkernel):
                     return sums
 
                 steps = code.index(self.few) if self.few else job.steps // self.at_once
+                if arithmetic.most_steps:
+                    return self._in_stretches(code, steps, sums, over_run)
                 if multipliers is None or self.grouped:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
@@ -225,6 +231,20 @@ class TileTimesBlock(Finished, Microkernel):
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
         return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
+
+    def _in_stretches(
+        self, code: Code, steps: Value, sums: list[Value], over_run: Callable[[Value, list[Value]], Sequence[Value]]
+    ) -> list[Value]:
+        """Sums the products of a run in i32, over as many turns as these hold, and adds these sums to accumulators."""
+        arithmetic, zeros = self.arithmetic, code.zeros(i32, self.lanes)
+        most = arithmetic.most_steps // self.at_once
+
+        def over_stretch(number: Value, sums: list[Value]) -> Sequence[Value]:
+            begin = number * most
+            own = code.fold(begin, (begin + most).minimum(steps), [zeros] * (PARTS * len(sums)), over_run, "k")
+            return [arithmetic.joined(acc, own[PARTS * p : PARTS * (p + 1)]) for p, acc in enumerate(sums)]
+
+        return code.fold(0, (steps + (most - 1)) // most, sums, over_stretch, "stretch")
 
     def _factors(self, multipliers: Buffer, job: Job, step: Value, weights: Value) -> Value:
         """The multipliers of a step's weights: one for each output, beside each other for the terms of the step."""

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, ReshapeOp
+from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.base import bound, is_float, is_quantized
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -200,34 +200,61 @@ def foldable_contraction(op: object) -> FoldableContraction | None:
     return FoldableContraction(op, bias, weights)
 
 
+MOVING = (ReshapeOp, SliceOp, TransposeOp)
+"""Data movement whose elements are all elements of its operand."""
+
+
 @dataclass(frozen=True)
 class ContractionBehind:
-    """A contraction that computes a value, possibly followed by a reshape that keeps the channels last."""
+    """A contraction that computes a value, possibly followed by data movement.
+
+    moving  the movement, in order
+    """
 
     contraction: BiasedContraction
-    reshape: ReshapeOp | None
+    moving: tuple[ReshapeOp | SliceOp | TransposeOp, ...]
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations that a rewrite erases when it folds something into the contraction: itself and the reshape."""
-        return [self.contraction.op, *([] if self.reshape is None else [self.reshape])]
+        """The operations that a rewrite erases when it folds something into the contraction: all of it."""
+        return [self.contraction.op, *self.moving]
 
     def moved(self, new: list[Operation]) -> list[Operation]:
-        """The new operations, followed by the reshape if there is one."""
-        if self.reshape is None:
-            return new
-        return [*new, ReshapeOp.make([new[-1].results[0]], {"shape": self.reshape.shape})]
+        """The new operations, followed by the movement."""
+        for op in self.moving:
+            new = [*new, type(op).make([new[-1].results[0]], op.properties)]
+        return new
+
+    def channel_vector(self, array: Array, shape: Shape) -> Array | None:
+        """A constant as an array with an element for each output channel; None if it varies within a channel.
+
+        Args:
+            array: The constant, which broadcasts to `shape`.
+            shape: The shape of the moved result. A channel of which nothing is left gets the element 1.
+        """
+        result = shape_of(self.contraction.op.results[0])
+        if array.size == 1:
+            return np.broadcast_to(array.reshape(-1), result[-1:])
+        if all(isinstance(o, ReshapeOp) and shape_of(o.x)[-1:] == shape_of(o.y)[-1:] for o in self.moving):
+            return channel_vector(array, shape)
+        places = np.broadcast_to(np.arange(result[-1]), result)
+        for op in self.moving:
+            (places,) = op.evaluate(places)
+        found, constant = np.ones(result[-1], array.dtype), np.broadcast_to(array, shape)
+        found[places] = constant
+        return found if (found[places] == constant).all() else None
 
 
 def contraction_behind(value: SSAValue) -> ContractionBehind | None:
     """The contraction that computes a value, if it has no clamp and the value is its only use; else None."""
+    moving: list[ReshapeOp | SliceOp | TransposeOp] = []
     owner = value.owner
-    reshape = owner if isinstance(owner, ReshapeOp) else None
-    if reshape is not None:
-        if not used_once(reshape) or shape_of(reshape.x)[-1:] != shape_of(reshape.y)[-1:]:
+    while isinstance(owner, MOVING):
+        if not used_once(owner):
             return None
-        owner = reshape.x.owner
+        moving.insert(0, owner)
+        owner = owner.x.owner
     found = biased_contraction(owner)
     if found is None or not used_once(found.op) or found.op.bounds() != (None, None):
         return None
-    return ContractionBehind(found, reshape)
+    return ContractionBehind(found, tuple(moving))

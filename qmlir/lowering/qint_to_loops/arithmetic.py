@@ -3,8 +3,9 @@
 Sums are exact modulo 2^32 or 2^64, so that the order of summation is free.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute
@@ -61,6 +62,28 @@ class Pairs(Integers):
         """Adds the sum of a pair's products to i32 accumulators."""
         pair = x.load(place, lanes=2).bits(i32).lane(0)
         return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
+
+
+@dataclass(frozen=True)
+class SplitPairs(Pairs):
+    """Multiplies pairs of i16 by weights in two parts, w = 256·h + l with h in [−128, 127] and l in [0, 255].
+
+    Products of two i16 need sums of i64, two of which take the place of an i32. Those of each part fit i32 over 128
+    pairs: 256 · 2^15 · 255 < 2^31.
+    """
+
+    sums: Attribute = i64
+    most_steps: ClassVar[int] = 128
+
+    def parts(self, w: Value) -> Sequence[Value]:
+        return [w >> 8, w & 255]
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        return self.add_pair(accumulator, x, place, w)
+
+    def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
+        high, low = sums
+        return accumulator + (high.to(i64) << 8) + low.to(i64)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ bytes, and the bias loses its share. All sums are exact, so the order of prefere
     matrices, Winograd       several sums, or several outputs, of one instruction's products
     quads of bytes           four products a step: by one instruction, or by two halves of words without vectors
     pairs of bytes           the same where sums of two saturate, and weights are small or channels find partners
+    split pairs of words     two products a step, by both bytes of weights, with sums that i32 holds for a while
     pairs of words, singles  two products a step, or one
 """
 
@@ -33,6 +34,7 @@ from qmlir.lowering.qint_to_loops.arithmetic import (
     PairTaps,
     Quads,
     SignedQuads,
+    SplitPairs,
     WideExtendedQuads,
     WideQuads,
 )
@@ -40,6 +42,9 @@ from qmlir.numerics.packing import BYTE, fit
 
 LARGEST = (1 << 31) - 1
 """The greatest i32."""
+
+LEAST_SPLIT = 32
+"""The fewest products of a run for which sums of weights in two parts are worth their widening."""
 
 NO_BYTES = "data or weights are no bytes, or sums have 64 bits"
 """Why a task does not suit kernels of bytes."""
@@ -64,6 +69,11 @@ def pairs_fit_sums(sums: Attribute, largest: int, other: int) -> bool:
 def _in_pairs(task: Task[Arithmetic]) -> Task[Arithmetic]:
     """The task in pairs of i16."""
     return replace(task, arithmetic=Pairs(task.arithmetic.zero_point, task.arithmetic.sums))
+
+
+def _in_split_pairs(task: Task[Arithmetic]) -> Task[Arithmetic]:
+    """The task in pairs of i16 by weights in two parts."""
+    return replace(task, arithmetic=SplitPairs(task.arithmetic.zero_point, task.arithmetic.sums))
 
 
 def _in_quads(task: Task[Arithmetic], *, pairs_fit: bool = False) -> Task[Arithmetic]:
@@ -119,6 +129,19 @@ def _no_pairs(task: Task[Arithmetic], machine: Capabilities) -> str:
         return "a pair would span two groups"
     other = int(np.abs(weights.astype(np.int64)).max(initial=0))
     return "" if pairs_fit_sums(task.arithmetic.sums, task.largest, other) else "the sum of two products leaves 32 bits"
+
+
+def _no_split_pairs(task: Task[Arithmetic], machine: Capabilities) -> str:
+    """Why sums of both bytes of the weights in i32, widened after each run, are slower than sums of pairs in i64."""
+    if task.arithmetic.sums == i32:
+        return "sums have 32 bits"
+    weights = task.weights
+    if isinstance(weights, SSAValue) or not task.is_plain or weights.dtype != np.int16:
+        return "weights are no words of one group"
+    if not fits_i16(task.element, task.arithmetic.zero_point):
+        return "data minus the zero point leave 16 bits"
+    short = task.window.channels * task.window.extent[1] < LEAST_SPLIT
+    return f"a row of the window has less than {LEAST_SPLIT} products" if short else ""
 
 
 def _no_quads(task: Task[Arithmetic], machine: Capabilities) -> str:
@@ -219,6 +242,7 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
     Candidate("quads in place", _in(_in_signed_quads), _sums_in_place, _no_quads_in_place),
     Candidate("pairs of bytes", _in(partial(_in_quads, pairs_fit=True)), _sums_byte_pairs, _no_small_weights),
     Candidate("paired channels", _lower_paired, lambda m: _sums_byte_pairs(m) and not m.small, _no_partners),
+    Candidate("split pairs of words", _in(_in_split_pairs), lambda m: m.vectors, _no_split_pairs),
     replace(PAIRS, lower=_in(_in_pairs), why_not=_no_pairs),
     SINGLES,
 )

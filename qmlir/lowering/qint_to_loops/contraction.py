@@ -32,7 +32,7 @@ from qmlir.dialects.qint.contraction import (
 )
 from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.lowering.qint_to_loops.arithmetic import Integers, IntegerTaps, Pairs, SaturatingPairs, Singles
+from qmlir.lowering.qint_to_loops.arithmetic import Integers, IntegerTaps, Pairs, SaturatingPairs, Singles, SplitPairs
 from qmlir.lowering.qint_to_loops.candidates import (
     LARGEST,
     PAIRS,
@@ -201,7 +201,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, shape = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.acc)
     result, epilogue, parameters = ending(state, op.acc, rhs[-1])
-    rows, columns = _both_sides(op)
+    rows, columns = _both_sides(op, vectors=state.machine.vectors)
     window = Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2]))
     x = state.buffer(op.lhs)
     task = Task(
@@ -220,13 +220,15 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
     choose(state, task, [PAIRS if isinstance(rows, Pairs) else SINGLES])
 
 
-def _both_sides(op: MatMulOp) -> tuple[Integers, Integers]:
+def _both_sides(op: MatMulOp, *, vectors: bool) -> tuple[Integers, Integers]:
     """The arithmetic of a matrix product for its left and for its right operand; they differ in the zero point."""
     sides = ((op.lhs, op.lhs_zero_point.value.data), (op.rhs, op.rhs_zero_point.value.data))
     sums = i64 if element_of(op.acc) == i64 else i32
     fit = all(fits_i16(element_of(x), zero_point) for x, zero_point in sides)
     first, second = (largest_difference(x, zero_point) for x, zero_point in sides)
     kind = Pairs if fit and pairs_fit_sums(sums, first, second) else Singles
+    if fit and vectors and sums == i64:
+        kind = SplitPairs
     rows, columns = (kind(zero_point, sums) for _, zero_point in sides)
     return rows, columns
 

@@ -15,7 +15,6 @@ from qmlir.dialects.nn import AddOp, ConstantOp, FullyConnectedOp, MatMulOp, Mul
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.queries import (
     ContractionBehind,
-    channel_vector,
     contraction_behind,
     derived_constant,
     float_constant_of,
@@ -95,7 +94,7 @@ def channelwise(op: AddOp | MulOp) -> tuple[ContractionBehind, Array, ConstantOp
     behind = contraction_behind(x)
     if behind is None or not keeps_shape(op, x):
         return None
-    vector = channel_vector(constant.value.array, shape_of(x))
+    vector = behind.channel_vector(constant.value.array, shape_of(x))
     return None if vector is None else (behind, vector, constant)
 
 

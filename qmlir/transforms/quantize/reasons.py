@@ -168,6 +168,14 @@ def sums_of_steep(precision: str, left: float, allowed: float, reader: Operation
     return Reason("steep", f"rounding its input to {precision} would leave {kept}, which reads its sums")
 
 
+def saturating(function: Operation) -> Reason:
+    """Why the memory of a recurrent cell stays float, with the function that reads it."""
+    return Reason(
+        "steep",
+        f"it computes or reads a memory most of which saturates {function.name}; its steps are coarse for the rest",
+    )
+
+
 def read_by_steep(reader: Operation) -> Reason:
     """The reason of an operation whose result only floats read, for a `reader` that needs its digits."""
     return Reason("steep", f"only {reader.name} reads its result, and needs more digits than integers of 16 bits have")

@@ -89,6 +89,11 @@ def product(a: SSAValue) -> SSAValue:
     return requantized(acc, 7, 3)
 
 
+def product_of_words(a: SSAValue) -> SSAValue:
+    acc = MatMulOp.make([a, ConstantOp(integers(1, 33, 7, bits=16)).y], element=i64).acc
+    return requantized(acc, 7, 3, contract="single64")
+
+
 def few(*shape: int) -> Array:
     """Small weights of eight bits."""
     return np.random.default_rng(3).integers(-40, 40, shape).astype(np.int8)
@@ -109,6 +114,8 @@ LAYERS: Mapping[str, tuple[Array, Callable[[SSAValue], SSAValue]]] = {
     "a row of entries": (integers(0, 1, 64), fully_connected(far(5, 12, 64))),
     "taps of a codebook": (integers(0, 1, 5, 6, 24), depthwise(far(5, 1, 3, 3, 24))),
     "words": (WIDE, sums_of(integers(1, 20, 3, 3, 12), 0, wide=True)),
+    "words of both": (WIDE, sums_of(integers(1, 20, 3, 3, 12, bits=16), 0, wide=True)),
+    "a product of words": (integers(0, 5, 33, bits=16), product_of_words),
     "pairs of groups": (IMAGE, sums_of(integers(1, 12, 3, 3, 2), groups=6)),
     "odd groups": (IMAGE, sums_of(integers(1, 8, 3, 3, 3), groups=4)),
     "beyond words": (IMAGE, sums_of(integers(1, 8, 3, 3, 12), 40000)),

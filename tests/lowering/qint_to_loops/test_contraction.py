@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.kernels.contraction import NEAR
@@ -62,6 +62,15 @@ def test_a_column_too_large_for_the_stack() -> None:
         integers(1, 2, 1, 30001),
         integers(2, 2, 30001, 2),
     )
+
+
+@pytest.mark.parametrize("terms", [1, 2, 255, 256, 257, 700])
+@pytest.mark.parametrize("drawn", [[-32768], [-32768, 32767]], ids=["least", "ends"])
+def test_products_of_words_leave_32_bits(terms: int, drawn: list[int]) -> None:
+    """Weights are multiplied in two parts, whose sums fit 32 bits over 256 terms of the largest magnitudes."""
+    rng = np.random.default_rng(terms)
+    a, b = (rng.choice(np.array(drawn, np.int16), shape) for shape in ((2, 5, terms), (2, terms, 37)))
+    check(lambda a, b: MatMulOp.make([a, b], element=i64).acc, a, b)
 
 
 def test_more_channels_than_registers_hold() -> None:

@@ -26,11 +26,11 @@ def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-def causal(length: int, layer: bool = True) -> onnx.ModelProto:
-    """One head of causal attention over linear layers of the input, with weights as torch initializes them."""
-    constants = {name: normal(WIDTH, WIDTH, seed=i) / np.sqrt(3 * WIDTH) for i, name in enumerate("abcd")}
-    constants = {name: array.astype(np.float32) for name, array in constants.items()}
-    constants["c"] = constants["c"] * np.float32(np.sqrt(3))
+def causal(length: int, layer: bool = True, width: int = WIDTH, deviation: float = 1 / 3) -> onnx.ModelProto:
+    """One head of causal attention over linear layers, with scores of a deviation: a third as torch initializes it."""
+    constants = {name: normal(width, width, seed=i) / np.sqrt(width) for i, name in enumerate("abcd")}
+    factors = {"a": np.sqrt(deviation), "b": np.sqrt(deviation), "c": 1.0, "d": 1 / np.sqrt(3)}
+    constants = {name: (array * factors[name]).astype(np.float32) for name, array in constants.items()}
     mask = np.triu(np.full((length, length), -np.inf, np.float32), 1)
     nodes = [
         *(node("MatMul", f"x {w}", name) for w, name in zip("abc", "qkv", strict=True)),
@@ -39,8 +39,8 @@ def causal(length: int, layer: bool = True) -> onnx.ModelProto:
         node("Softmax", "masked", "p", axis=-1), node("MatMul", "p v", "o" if layer else "y"),
         *([node("MatMul", "o d", "y")] if layer else []),
     ]  # fmt: skip
-    factor = np.array(WIDTH**-0.5, np.float32)
-    return model(nodes, {"x": [1, length, WIDTH]}, {**constants, "factor": factor, "mask": mask})
+    factor = np.array(width**-0.5, np.float32)
+    return model(nodes, {"x": [1, length, width]}, {**constants, "factor": factor, "mask": mask})
 
 
 def decibels(proto: onnx.ModelProto, network: ModuleOp, samples: Sequence[Array]) -> float:
@@ -67,6 +67,27 @@ def test_causal_attention(length: int, layer: bool) -> None:
     network = qmlir.quantize(load(proto), data=[normal(1, length, WIDTH, seed=s) for s in range(10, 14)])
     assert all(entry.outcome == "quantized" for entry in qmlir.decisions(network))
     assert decibels(proto, network, [normal(1, length, WIDTH, seed=s) for s in (20, 21)]) >= 35
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("length", "width"), [(64, 64), *([(128, 64), (512, 32), (512, 64)] if THOROUGH else [])])
+def test_scores_of_deviation_1_cost_no_more_than_an_input_and_weights_of_8_bits(length: int, width: int) -> None:
+    """The float network on an input in 8 bits, with weights in 8 bits, is the bound: attention itself costs nothing."""
+    proto, coarse = (causal(length, width=width, deviation=1.0) for _ in range(2))
+    data, samples = ([normal(1, length, width, seed=s) for s in seeds] for seeds in (range(30, 46), (20, 21)))
+    network = qmlir.quantize(load(proto), data=data, measure=False)
+    for held in coarse.graph.initializer:
+        if held.name in "abcd":
+            array = onnx.numpy_helper.to_array(held)
+            steps = np.abs(array).max(0) / 127
+            held.CopyFrom(onnx.numpy_helper.from_array(np.round(array / steps) * steps, held.name))
+    step = np.float32(np.ptp(data) / 255)
+    wanted, found = (
+        np.array([onnxruntime_run(p, {"x": x})[0] for x in xs])
+        for p, xs in ((proto, samples), (coarse, [np.round(x / step) * step for x in samples]))
+    )
+    bound = 10 * np.log10((wanted**2).sum() / ((wanted - found) ** 2).sum())
+    assert decibels(proto, network, samples) >= min(35, bound - 0.5)
 
 
 def heads(mask: str, groups: int = 2) -> tuple[onnx.ModelProto, list[dict[str, Array]]]:

@@ -60,6 +60,50 @@ def test_outliers_behind_a_normalization_keep_the_digits_of_the_rest(kind: str, 
         np.testing.assert_array_equal(code, exact)
 
 
+def stream(kind: str, gain: Array, shift: bool) -> str:
+    """A normalization with a gain, and perhaps a shift, that two layers read, with a sum that adds one of these."""
+    rng = np.random.default_rng(1)
+    data, square = f"tensor<{ROWS}x{SIZE}xf32>", f"tensor<{SIZE}x{SIZE}xf32>"
+    bias = f"""%b = nn.constant {weights(rng, SIZE)}
+  %a = nn.add %m, %b : {data}, tensor<{SIZE}xf32> -> {data}"""
+    a = "%a" if shift else "%m"
+    return f"""
+func.func @main(%x: {data}) -> ({data}, {data}) {{
+  %n = nn.{kind} %x {{axis = 1 : i64, epsilon = 1.0E-05 : f32}} : {data} -> {data}
+  %g = nn.constant {weights(rng, SIZE, heights=gain)}
+  %m = nn.mul %n, %g : {data}, tensor<{SIZE}xf32> -> {data}
+  {bias if shift else ""}
+  %w = nn.constant {weights(rng, SIZE, SIZE, read=gain)}
+  %y = nn.fully_connected {a}, %w : {data}, {square} -> {data}
+  %v = nn.constant {weights(rng, SIZE, SIZE, read=gain)}
+  %z = nn.fully_connected {a}, %v : {data}, {square} -> {data}
+  %s = nn.add {a}, %y : {data}, {data} -> {data}
+  func.return %s, %z : {data}, {data}
+}}"""
+
+
+@pytest.mark.parametrize(("kind", "shift"), [("layer_norm", False), ("layer_norm", True), ("rms_norm", False)])
+def test_gains_of_a_thousand_leave_the_other_channels_their_digits(kind: str, shift: bool) -> None:
+    """One scale serves a tensor of the stream; what layers read has factors for its channels."""
+    gain = np.ones(SIZE)
+    gain[[3, 17]] = 1000.0
+    data = samples(1.0)
+    module = calibrated(parsed(stream(kind, gain, shift)), data[:16])
+    quantized = qmlir.quantize(module, data=data[:16])
+    assert all(e.outcome == "quantized" for e in qmlir.decisions(quantized))
+    truth, found = (
+        [np.stack(each) for each in zip(*(qmlir.reference(m).run(x) for x in data[16:]), strict=True)]
+        for m in (module, quantized)
+    )
+    rest = np.flatnonzero(gain == 1)
+    assert sqnr(truth[0][..., rest], found[0][..., rest]) > 32
+    assert sqnr(truth[1], found[1]) > 35
+    for code, exact in zip(
+        qmlir.compile(quantized).run(data[20]), qmlir.reference(quantized).run(data[20]), strict=True
+    ):
+        np.testing.assert_array_equal(code, exact)
+
+
 def test_a_gain_that_undoes_outliers_stays_so() -> None:
     """Channels that differ by chance are not brought to one magnitude, which other data would exceed."""
     gain = np.ones(SIZE)

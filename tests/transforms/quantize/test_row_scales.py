@@ -74,6 +74,12 @@ def filters(module: ModuleOp) -> ContractionOp:
     return [op for op in module.walk() if isinstance(op, ContractionOp)][-1]
 
 
+def widths(module: ModuleOp) -> list[list[int]]:
+    """The storage widths of what each contraction reads, data and weights, in order."""
+    found = [op for op in module.walk() if isinstance(op, ContractionOp)]
+    return [[uniform(v).storage_width for v in op.operands[:2]] for op in found]
+
+
 def outputs(network: Any, samples: Sequence[Array]) -> Array:
     return np.stack([network(x) for x in samples])
 
@@ -183,3 +189,74 @@ def test_files_compute_what_the_network_computes(format: str, name: str, tmp_pat
     ours = outputs(qmlir.reference(q), data[10:])
     theirs = results_of_file(q, format, data[10:], tmp_path)
     assert sqnr(ours, theirs.reshape(ours.shape)) > 100
+
+
+OCTAVE = np.cos(np.outer(np.arange(32), [0.3, 0.9, 1.5, 2.1])) * np.hanning(32)[:, None]
+LOW = np.hanning(8) / np.hanning(8).sum()
+
+
+def octaves() -> tuple[ModuleOp, list[Array]]:
+    """A transform with constant Q: filters for two octaves, the lower one behind a low pass, then the log of powers."""
+    filters = OCTAVE.T.reshape(4, 1, 1, 32).astype(np.float32)
+    nodes = [node("Conv", "x f", "a1", strides=[1, 8]), node("Neg", "a1", "n1"),
+             node("Conv", "x l", "d", strides=[1, 2]), node("Conv", "d f", "a2", strides=[1, 4]),
+             node("Slice", "n1 o z t", "s1"),
+             node("Concat", "s1 a2", "a", axis=1), node("Mul", "a c", "m"), node("Mul", "m m", "p"),
+             node("ReduceSum", "p r", "s", keepdims=1), node("Sqrt", "s", "q"), node("Mul", "q q", "w"),
+             node("Add", "w e", "v"), node("Log", "v")]  # fmt: skip
+    constants = {"f": filters, "l": LOW.reshape(1, 1, 1, 8).astype(np.float32), "o": np.array([0]), "z": np.array([20]),
+                 "t": np.array([3]), "r": np.array([2]), "e": np.array(1e-10, np.float32),
+                 "c": np.linspace(1, 2, 8).astype(np.float32).reshape(1, 8, 1, 1)}  # fmt: skip
+    module = load(model(nodes, {"x": (1, 1, 1, 228)}, constants))
+    times = np.arange(228)
+    draw = np.random.default_rng(4)
+    heard = [np.sin(times * draw.uniform(0.2, 2)) + 1e-3 * draw.normal(size=228) for _ in range(16)]
+    return module, [x.astype(np.float32).reshape(1, 1, 1, 228) for x in heard]
+
+
+@pytest.mark.parametrize("precision", ["int8", "int16"])
+def test_all_filters_before_a_logarithm_of_powers_divide_rows(precision: str) -> None:
+    """Each keeps the digits of what is quiet beside a tone, the low pass as well; their weights have 16 bits.
+
+    If they read 8 bits, the result has 10 dB, and 31 with 16 bits.
+    """
+    module, data = octaves()
+    q = qmlir.quantize(module, data=data, precision=precision)
+    assert widths(q) == [[32, 16]] * 3
+    truth, got = outputs(qmlir.reference(module), data), outputs(qmlir.reference(q), data)
+    np.testing.assert_array_equal(got, outputs(qmlir.compile(q), data))
+    assert sqnr(truth, got) > 40
+
+
+def test_stated_weights_are_kept_beside_divided_rows() -> None:
+    module, data = octaves()
+    assert widths(qmlir.quantize(module, data=data, precision="int16", weight_precision="int8")) == [[32, 8]] * 3
+
+
+def gated(gain: float) -> tuple[ModuleOp, list[Array]]:
+    """A gate of energies that span decades, as attention over time in an audio network has it."""
+    weights = {"f": TONES, "g": (gain * RNG.normal(size=(64, 8))).astype(np.float32)}
+    nodes = [node("MatMul", "x f", "a"), node("Mul", "a a", "p"), node("ReduceMean", "p", "m", axes=[0], keepdims=1),
+             node("MatMul", "m g", "s"), node("Add", "s h", "t"), node("Sigmoid", "t")]  # fmt: skip
+    module = load(model(nodes, {"x": (16, 40), "h": (1, 8)}, weights, opset=13))
+    draw = np.random.default_rng(5)
+    loud = [(draw.normal(size=(16, 40)) * 10 ** draw.uniform(-2, 0)).astype(np.float32) for _ in range(24)]
+    return module, [{"x": x, "h": draw.uniform(-1, 1, (1, 8)).astype(np.float32)} for x in loud]
+
+
+@pytest.mark.parametrize("precision", ["int8", "int16"])
+def test_a_gate_of_energies_divides_rows(precision: str) -> None:
+    """Most sums saturate the gate. The quiet ones, which do not, keep their digits: else, 7 and 29 dB remain."""
+    module, data = gated(30)
+    q = qmlir.quantize(module, data=data, precision=precision)
+    assert widths(q) == [[8 if precision == "int8" else 16] * 2, [32, 16]]
+    (*_, last) = [e for e in qmlir.decisions(q) if e.operation == "nn.fully_connected"]
+    assert "i32" in last.reason
+    truth, got = outputs(qmlir.reference(module), data), outputs(qmlir.reference(q), data)
+    np.testing.assert_array_equal(got, outputs(qmlir.compile(q), data))
+    assert sqnr(truth, got) > (26 if precision == "int8" else 70)
+
+
+def test_a_gate_that_does_not_saturate_reads_integers() -> None:
+    module, data = gated(0.01)
+    assert widths(qmlir.quantize(module, data=data))[1] == [8, 8]

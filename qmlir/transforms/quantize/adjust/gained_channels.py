@@ -15,9 +15,13 @@ where e[c] is the mean square of channel c in the rows that the layers read, and
 number of steps on a side of zero, 127.5 for data of 8 bits. Layers may read some rows of the tensor only, as the
 classifier of a vision transformer reads the class token's: the operations in between move whole rows.
 
+No channel is multiplied by more than `LARGEST_FACTOR`, as it may be nearly dead on the samples only. Large channels
+are divided by whatever it takes: the outliers of deep encoders are a thousand times as large as the other channels.
+
 If a residual stream of 16 bits is read by other operations too, layers read it through a product with 1/s, which
 takes the place of the requantization to 8 bits. So do layers that alone read a normalization of 16 bits, whose gain was
-folded into their weights.
+folded into their weights. Where the stream itself is a gain times a normalization, layers read a product of this
+normalization with gain/s: of the stream, the steps of the largest channels are coarse for the others.
 """
 
 from collections.abc import Sequence
@@ -105,10 +109,10 @@ class GainedChannels:
 
     @staticmethod
     def _factors(share: float, usual: Array, weight: Array, known: Array) -> Array:
-        """The factor of each channel, if data have this share of it; 1 for channels without data or weights."""
+        """The divisor of each channel, if data have this share of it; 1 for channels without data or weights."""
         factors = np.where(known, usual, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
         factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
-        return np.where(known, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
+        return np.where(known, np.maximum(factors, 1 / LARGEST_FACTOR), 1.0)
 
     def _noise(self, factors: Array, highest: Array, squares: Array, rows: Array) -> float:
         """The noise that rounding data and weights leaves in the layers' sums, but for a common factor."""
@@ -119,31 +123,47 @@ class GainedChannels:
 
     def divide(self, factors: Array) -> "GainedChannels":
         """Divides the channels by factors above 0, and multiplies the weights; returns what reads the channels now."""
-        for reader in self.readers:
-            set_constant(reader, 1, scaled_along(constant_array(reader.w), factors, 1))
         if not self.gains:
-            return self._through_product(1 / factors)
+            return self._through_product(factors)
+        self._multiply_weights(factors)
         for op in (*self.gains, *self.between):
             note_factors(op, 1 / factors)
         for op in self.gains:
-            place = 0 if isinstance(op.lhs.owner, ConstantOp) else 1
-            constant = constant_array(op.operands[place])
-            assert constant is not None
-            wide: Array = np.broadcast_to(constant.reshape(-1), (len(factors),))
-            set_constant(op, place, scaled_along(wide, 1 / factors, 0))
+            wide: Array = np.broadcast_to(_constant(op), (len(factors),))
+            set_constant(op, _place(op), scaled_along(wide, 1 / factors, 0))
         return self
 
+    def _multiply_weights(self, factors: Array) -> None:
+        for reader in self.readers:
+            set_constant(reader, 1, scaled_along(constant_array(reader.w), factors, 1))
+
     def _through_product(self, factors: Array) -> "GainedChannels":
-        constant = ConstantOp(factors.astype(np.float32))
-        product = MulOp.make([self.y, constant.y])
-        observer = ObserveOp(product.y, f"{tensor_name(self.y) or self.y.name_hint or 'stream'}.equalized")
-        POLICY.put(product, policy_attribute({"precision": "int16", "schema": self.schema}))
-        RESIDUAL.put(product, "the channels of a residual stream, equalized for layers of 8 bits")
-        Rewriter.insert_op([constant, product, observer], InsertPoint.after(cast(Operation, self.y.owner)))
+        """Divides the channels that the layers read in a product of their own.
+
+        Where the stream is a product with a gain, and perhaps a sum, these are computed anew from what they read: the
+        stream's step is that of its largest channels.
+        """
+        ops = _gains_of(self.y.owner) if isinstance(self.y.owner, AddOp | MulOp) else ()
+        source, gain = (_data(ops[0]), _constant(ops[0])) if ops else (self.y, np.ones(1))
+        constant, divisors = _in_steps(gain, factors)
+        self._multiply_weights(divisors)
+        held = ConstantOp(constant.astype(np.float32))
+        made: list[MulOp | AddOp] = [MulOp.make([source, held.y])]
+        inserted: list[Operation] = [held, made[0]]
+        if len(ops) > 1:
+            shift = ConstantOp((_constant(ops[1]) / divisors).astype(np.float32))
+            made.append(AddOp.make([made[0].y, shift.y]))
+            inserted += [shift, made[1]]
+        name = tensor_name(self.y) or self.y.name_hint or "stream"
+        for op, label in zip(reversed(made), ("equalized", "equalized.scaled"), strict=False):
+            inserted.append(ObserveOp(op.y, f"{name}.{label}"))
+            POLICY.put(op, policy_attribute({"precision": "int16", "schema": self.schema}))
+            RESIDUAL.put(op, "the channels of a residual stream, equalized for layers of 8 bits")
+        Rewriter.insert_op(inserted, InsertPoint.after(cast(Operation, self.y.owner)))
         for reader in (*self.between, *self.readers):
             if reader.operands[0] is self.y:
-                reader.operands[0] = product.y
-        return GainedChannels(product.y, (product,), self.between, self.readers, self.schema, self.weight_bits)
+                reader.operands[0] = made[-1].y
+        return GainedChannels(made[-1].y, tuple(made), self.between, self.readers, self.schema, self.weight_bits)
 
 
 def equalize_gains(
@@ -272,6 +292,31 @@ def _gains_of(op: AddOp | MulOp) -> tuple[MulOp | AddOp, ...]:
     product = data.owner
     alone = isinstance(product, MulOp) and _has_gain(product) and len(readers_of(data)) == 1
     return (product, op) if isinstance(product, MulOp) and alone and _has_gain(op) else ()
+
+
+def _place(op: AddOp | MulOp) -> int:
+    """The operand that is the constant."""
+    return 0 if isinstance(op.lhs.owner, ConstantOp) else 1
+
+
+def _data(op: AddOp | MulOp) -> SSAValue:
+    """The operand that is no constant."""
+    return op.operands[1 - _place(op)]
+
+
+def _constant(op: AddOp | MulOp) -> Array:
+    """The constant operand, flat."""
+    constant = constant_array(op.operands[_place(op)])
+    assert constant is not None
+    return constant.reshape(-1)
+
+
+def _in_steps(gain: Array, factors: Array) -> tuple[Array, Array]:
+    """A gain divided by factors, in steps of its 16 bits, and the factors that divide the gain so exactly."""
+    quotient = gain.astype(np.float64) / factors
+    step = max(float(np.abs(quotient).max()), 1e-30) / (2**15 - 1)
+    rounded = np.sign(quotient) * np.maximum(np.round(np.abs(quotient) / step), 1) * step
+    return rounded, np.where(quotient == 0, factors, gain / np.where(rounded == 0, 1, rounded))
 
 
 def _has_gain(op: AddOp | MulOp) -> bool:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i16
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -356,10 +356,19 @@ class _Chooser:
         if reader not in self.kept.rows or not isinstance(reader, ContractionOp):
             return None
         if not isinstance(value.owner, ConstantOp):
-            return type_of_rows(reader)
-        schema = self.op_configs.of(reader).schema
-        (scale,) = choose_weight_quantization(value.owner.value.array, None, schema).tolist()
-        return UniformType.per_tensor(i8, scale)
+            return type_of_rows(reader, weight_bits(self._weights_of_rows(reader).stored_weights))
+        op_config = self._weights_of_rows(reader)
+        precision = "int16" if weight_bits(op_config.stored_weights) > 8 else "int8"
+        (scale,) = choose_weight_quantization(value.owner.value.array, None, op_config.schema, precision).tolist()
+        return UniformType.per_tensor(i16 if precision == "int16" else i8, scale)
+
+    def _weights_of_rows(self, op: Operation) -> OpConfig:
+        """The config of the weights of a contraction of divided rows."""
+        op_config = self.op_configs.of(op)
+        stated = op_config.weight_precision != "same"
+        if stated and weight_bits(op_config.stored_weights) <= 8:
+            return op_config
+        return replace(op_config, weight_precision=self.kept.rows[op])
 
     def _cast_for_others(
         self, value: SSAValue, seen: SSAValue, element: UniformType, able: set[Operation], where: InsertPoint
@@ -428,9 +437,7 @@ class _Chooser:
         """Casts the weights of one operation to a type of their own: the scale depends on the operation's bias too."""
         assert isinstance(op.w.owner, ConstantOp)
         weights = op.w.owner.value.array
-        op_config = self.op_configs.of(op)
-        if op in self.kept.rows and weight_bits(op_config.stored_weights) > 8:
-            op_config = replace(op_config, weight_precision="int8")
+        op_config = self._weights_of_rows(op) if op in self.kept.rows else self.op_configs.of(op)
         axis = op.CHANNEL_AXIS if op_config.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", op_config.stored_weights, op_config.narrow_weights
         op_config.check_few_bits(where)

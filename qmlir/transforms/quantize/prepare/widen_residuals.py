@@ -32,7 +32,6 @@ import math
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -58,14 +57,11 @@ from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
-from qmlir.transforms.quantize.ranges.margins import expected
+from qmlir.transforms.quantize.ranges.margins import BULK, expected
 from qmlir.transforms.quantize.reasons import names_format, why_lacking
 
 OUTLIERS = 30.0
 """The SQNR in dB that rounding must leave of a tensor's bulk; that of a normal distribution keeps 38 dB."""
-
-BULK = 0.9
-"""The share of a tensor's values, from the smallest magnitude on, that are its bulk."""
 
 LEAST = 36.0
 """The SQNR in dB that the roundings of a stream must leave of it, for `auto` to leave it in 8 bits."""
@@ -238,13 +234,7 @@ def noise_of(value: SSAValue, observer: ObserveOp | None, default: OpConfig, *, 
     seen = None if observer is None else observer.observation
     if observer is None or seen is None or seen.histogram is None or not isinstance(value.owner, Operation):
         return None
-    held = seen.histogram
-    squares, counts = held.centers**2, held.counts
-    if bulk:
-        order = np.argsort(squares)
-        inside = order[np.cumsum(counts[order]) <= BULK * counts.sum()]
-        squares, counts = squares[inside], counts[inside]
-    signal = float((counts * squares).sum() / max(counts.sum(), 1))
+    signal = seen.histogram.power(BULK if bulk else 1.0)
     op_config = op_config_of(observer, op_config_of(value.owner, default))
     if signal == 0 or op_config.glow_exact:
         return None

@@ -11,9 +11,11 @@ of the last contraction:
 
 * An operation that is no contraction stays float if nothing but such operations reads it.
 * A contraction that only such operations read gives its sums in i32 (`type_of_sums`), where the target can.
-* A contraction right before a steep function whose digits the rounding of its data would cost divides its rows by their
-  largest magnitudes and reads them in i32 (row_scales.py). Where the target cannot, it stays float if it has few of the
-  network's products (`FEW`).
+* A contraction before a steep function whose digits the rounding of its data would cost divides its rows by their
+  largest magnitudes and reads them in i32 (row_scales.py), and so do all other contractions before that function. Where
+  the target cannot, it stays float if it has few of the network's products (`FEW`).
+* A function whose argument saturates where the function is flat (flat_ends.py) is steep in this sense: few of its
+  arguments decide.
 
 A quotient with a computed divisor and an operation that the policy keeps float read their arguments likewise.
 """
@@ -28,7 +30,18 @@ from xdsl.dialects.builtin import i32
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, PowOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn import (
+    AddOp,
+    ConstantOp,
+    GlobalAveragePoolOp,
+    MulOp,
+    PowOp,
+    ReduceMeanOp,
+    ReduceSumOp,
+    ReshapeOp,
+    SubOp,
+    TransposeOp,
+)
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import ContractionOp, MatMulOp, WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, StepOp
@@ -41,7 +54,14 @@ from qmlir.numerics import Float64s
 from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.transforms.quantize.op_configs import OpConfigs
-from qmlir.transforms.quantize.ranges.row_scales import clamp_behind, constant_factor, divide_rows
+from qmlir.transforms.quantize.ranges.flat_ends import memories
+from qmlir.transforms.quantize.ranges.row_scales import (
+    RowWeights,
+    clamp_behind,
+    constant_factor,
+    divide_rows,
+    precision_of_row_weights,
+)
 from qmlir.transforms.quantize.ranges.scale_groups import ScaleGroups, quantized_as
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_DIVISOR,
@@ -49,6 +69,7 @@ from qmlir.transforms.quantize.reasons import (
     Reason,
     names_format,
     read_by_steep,
+    saturating,
     steep,
     sums_of_steep,
 )
@@ -71,6 +92,9 @@ TURN = (math.sqrt(5) - 1) / 2
 FURTHEST = 4
 """How many functions of one element are looked at as one."""
 
+FURTHEST_AHEAD = 8
+"""How many operations behind a contraction are looked at as one function, data movement left out."""
+
 LEAST = 2.0**-20
 """The least magnitude of arguments in a bin that begins at 0, in widths of the bin."""
 
@@ -86,12 +110,12 @@ class Kept:
 
     reasons  operation that stays float → why
     sums     the contractions that nothing but float operations read, which need the digits
-    rows     the contractions among them whose rows have scales of their own
+    rows     the contractions among them whose rows have scales of their own → the precision of their weights
     """
 
     reasons: Mapping[Operation, Reason]
     sums: AbstractSet[Operation]
-    rows: AbstractSet[Operation]
+    rows: Mapping[Operation, RowWeights]
 
 
 def find_kept(
@@ -109,7 +133,11 @@ def find_kept(
     """
     finding = _Finding(operations, observed, configs, groups, wide=wide)
     finding.run()
-    return Kept(finding.reasons, finding.sums.keys(), finding.rows.keys())
+    for op, function in memories(observed, configs.of_value).items():
+        if configs.why_float(op) is None and not names_format(op):
+            finding.reasons.setdefault(op, saturating(function))
+    rows: dict[Operation, RowWeights] = {op: precision_of_row_weights(op, finding.least(op)) for op in finding.rows}
+    return Kept(finding.reasons, finding.sums.keys(), rows)
 
 
 def keep_digits(kept: Kept) -> dict[Operation, Reason]:
@@ -161,10 +189,20 @@ class _Finding:
         self.wide = wide
         self.reasons: dict[Operation, Reason] = {}
         self.sums: dict[Operation, None] = {}
-        self.rows: dict[Operation, None] = {}
+        self.rows: dict[ContractionOp, None] = {}
         self._needing: dict[Operation, Operation] = {}  # operation that needs its operands' digits → for which result
+        self._losing: set[Operation] = set()  # steep functions that a contraction's rounded input costs digits
 
     def run(self) -> None:
+        known = -1
+        while len(self._losing) > known:  # all contractions before a function that loses digits are looked at anew
+            known = len(self._losing)
+            for found in (self.reasons, self.sums, self.rows, self._needing):
+                found.clear()
+            self._look()
+        self._follow_contractions()
+
+    def _look(self) -> None:
         few = FEW * sum(map(products, self.operations))
         for op in reversed(self.operations):
             why = self.configs.why_float(op)
@@ -172,8 +210,12 @@ class _Finding:
                 self._keep(op, op, reason)
             elif why is COMPUTED_DIVISOR or (why is KEPT_FLOAT and not isinstance(op, ContractionOp | MovementOp)):
                 self._needing[op] = op
-            elif (reader := self._needing_reader(op)) is None or names_format(op):
+            elif names_format(op):
                 continue
+            elif (reader := self._needing_reader(op)) is None:
+                if isinstance(op, ContractionOp) and self._is_before_flat(op):
+                    self._needing[op] = op
+                    self.rows[op] = self.sums[op] = None
             elif not isinstance(op, ContractionOp):
                 self._keep(op, reader, read_by_steep(reader))
             elif (left := self._left_of_reader(op)) is not None and self._divides_rows(op):
@@ -184,7 +226,6 @@ class _Finding:
                 self._keep(op, reader, left)
             elif why is None and not self._is_stated(op.results[0]):
                 self.sums[op] = None
-        self._follow_contractions()
 
     def _follow_contractions(self) -> None:
         """Decides what depends on contractions that were found: what is before them, and movement of integers."""
@@ -195,6 +236,8 @@ class _Finding:
                 del self.reasons[op]
         for op in [o for o in self.rows if any(map(self._is_rounded, data_operands(o)))]:
             del self.rows[op]
+            if self._needing_reader(op) is None:
+                del self.sums[op]
 
     def _leave_inputs_float(self, op: Operation) -> None:
         """Leaves what computes a contraction's data from inputs float, as inputs come, where the data have 16 bits.
@@ -283,8 +326,47 @@ class _Finding:
     def _left_of_reader(self, op: ContractionOp) -> Reason | None:
         """Why a contraction stays float: rounding its input costs the digits of a steep function that reads the sums.
 
-        None if it does not, or if other operations than functions of one element stand between the two.
+        None if it does not, or if operations stand between the two that `_along` does not know. A contraction whose
+        rows have scales needs the digits of the contractions before it.
         """
+        divided = next((o for o in _moved_to(op) if o in self.rows and self._needing_reader(o) is not None), None)
+        if isinstance(divided, ContractionOp):
+            return self._left_of_reader(divided)
+        found = self._left_of(op, lambda last: self._needing.get(last) is last)
+        if found is None:
+            return None
+        last, reason = found
+        self._losing.add(last)
+        return reason
+
+    def _is_before_flat(self, op: ContractionOp) -> bool:
+        """Whether rounding the input of a contraction costs the digits of functions whose ends saturate most sums.
+
+        Energies that a gate reads are such an input: they are spread over many decades.
+        """
+        made = [v.owner for v in data_operands(op) if not isinstance(v.owner, ConstantOp)]
+        if not all(isinstance(o, Operation) and len(_readers(o)) == 1 for o in made):
+            return False
+        return self._left_of(op, self._saturates) is not None and self._divides_rows(op)
+
+    def _saturates(self, op: Operation) -> bool:
+        """Whether the range of what a function reads ends where the function is flat (flat_ends.py)."""
+        seen = self._seen(op.operands[0])
+        return seen is not None and seen.derived
+
+    def least(self, op: ContractionOp) -> float:
+        """The least number that was observed of a contraction's data; −∞ if nothing was."""
+        found = [self._seen(v) for v in data_operands(op) if not isinstance(v.owner, ConstantOp)]
+        return min((-math.inf if seen is None else seen.bounds[0] for seen in found), default=-math.inf)
+
+    def _seen(self, value: SSAValue) -> Observation | None:
+        """What was observed of a value, or of the value that it is moved from."""
+        while value not in self.observed and isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
+            value = value.owner.operands[0]
+        return self.observed.get(value)
+
+    def _left_of(self, op: ContractionOp, is_reader: Callable[[Operation], bool]) -> tuple[Operation, Reason] | None:
+        """A function that reads the sums of a contraction whose rounded input costs it too many digits, and why."""
         spread = _noise_of_input(op, [self._type(v, op) for v in data_operands(op)])
         seen = self.observed.get(op.y)
         if spread is None or seen is None:
@@ -292,11 +374,13 @@ class _Finding:
         points, counts = sampled(seen)
         moved = [points + spread * float(n) for n in NOISE[0]]
         for last, function in _ahead(op):
-            if self._needing.get(last) is not last or (result := self._type(last.results[0], last)) is None:
+            if not is_steep_somewhere(last) or not is_reader(last):
+                continue
+            if (result := self._type(last.results[0], last)) is None:
                 continue
             left, allowed = remaining(function, (points, counts), moved, NOISE[1], result)
-            if left < KEPT * allowed:
-                return sums_of_steep(self.configs.of(op).integers, left, allowed, last)
+            if left < KEPT * allowed or last in self._losing:
+                return last, sums_of_steep(self.configs.of(op).integers, left, allowed, last)
         return None
 
 
@@ -347,12 +431,45 @@ def _behind(op: Operation) -> Iterator[tuple[Operation, SSAValue, Function]]:
         op = x.owner
 
 
-def _ahead(op: Operation, most: int = FURTHEST) -> Iterator[tuple[Operation, Function]]:
-    """Some functions of one element that read a result, one after another, with all up to each as one function."""
-    for reader in _readers(op) if most else ():
-        if (found := function_of(reader)) is not None:
-            yield reader, found[1]
-            yield from ((last, _composed(outer, found[1])) for last, outer in _ahead(reader, most - 1))
+def _ahead(op: Operation, most: int = FURTHEST_AHEAD) -> Iterator[tuple[Operation, Function]]:
+    """Operations that read a result, one after another, each with all up to it as one function of one element."""
+    for value, reader in _reading(op) if most else ():
+        if (found := function_of(reader)) is None:
+            function = _along(reader, value)
+        else:
+            function = found[1]
+        if function is not None:
+            yield reader, function
+            further = most if isinstance(reader, MovementOp) else most - 1
+            yield from ((last, _composed(outer, function)) for last, outer in _ahead(reader, further))
+
+
+def _along(op: Operation, value: SSAValue) -> Function | None:
+    """What an operation does to the elements of an operand, where other elements are alike; None if it is unknown."""
+    if isinstance(op, MovementOp | AddOp | SubOp | ReduceMeanOp | GlobalAveragePoolOp):
+        return lambda x: x
+    if isinstance(op, ReduceSumOp):
+        count = math.prod(shape_of(op.x)) / math.prod(shape_of(op.y))
+        return lambda x: x * count
+    if not isinstance(op, MulOp):
+        return None
+    if op.lhs is op.rhs:
+        return lambda x: x * x
+    other = op.rhs if value is op.lhs else op.lhs
+    if not isinstance(other.owner, ConstantOp):
+        return None
+    factor = float(np.sqrt(np.mean(np.square(other.owner.value.array, dtype=np.float64))))
+    return lambda x: x * factor
+
+
+def _moved_to(op: Operation) -> Iterator[Operation]:
+    """The operations that read a result, moved or as it is."""
+    for reader in _readers(op):
+        yield from _moved_to(reader) if isinstance(reader, MovementOp) else (reader,)
+
+
+def _reading(op: Operation) -> Iterator[tuple[SSAValue, Operation]]:
+    return ((r, u.operation) for r in op.results for u in r.uses if not isinstance(u.operation, ObserveOp))
 
 
 def _composed(outer: Function, inner: Function) -> Function:

@@ -4,6 +4,12 @@ The sum before a gate of a recurrent cell may reach hundreds, while its sigmoid 
 can tell, beyond ±15 in 16 bits and ±10 in 8. Numbers beyond saturate, and the steps between are finer. The functions
 themselves say where their ends begin: no list of functions is needed.
 
+What such a sum is computed from ends with it: an addend beyond the sum's range plus the range of the other addend
+leaves the sum at its end, whatever the other addend is. So does a number that a constant multiplies.
+
+The memory of a recurrent cell is such a sum that the next step reads as well, so that its range cannot end. Where most
+of the range is flat for the function, the sum, its product with the gate and the function stay float (`memories`).
+
 Functions that grow at one end, as exponentials do, keep their ranges: where new data reach further than those that were
 observed, such a function alone decides how far off the result is.
 """
@@ -12,10 +18,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn.elementwise import FunctionOp, StepOp
+from qmlir.dialects.nn import AddOp, ConstantOp, MulOp, SubOp
+from qmlir.dialects.nn.elementwise import BinaryOp, FunctionOp, StepOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.numerics.schemas import weight_bits
 from qmlir.settings.quant_config import OpConfig
@@ -37,36 +44,120 @@ GAIN = 0.5
 def ranges_of_flat(
     observed: Mapping[SSAValue, Observation], op_config: Callable[[SSAValue], OpConfig]
 ) -> dict[SSAValue, Observation]:
-    """The values that only functions with flat ends read, with the ranges in which these functions change."""
-    found: dict[SSAValue, Observation] = {}
+    """The values that only functions with flat ends read, with the ranges in which these functions change.
+
+    Args:
+        observed: What was observed of values, in the order in which the network computes them.
+        op_config: The config of a value.
+    """
+    finding = _FlatEnds(observed, op_config)
+    for value, seen in reversed(list(observed.items())):
+        if not seen.derived and (ends := finding.ends_of(value, seen)):
+            low, high = min(low for low, _ in ends), max(high for _, high in ends)
+            further = expected(value, seen, op_config(value)).bounds
+            low = further[0] if low <= seen.bounds[0] else low
+            high = further[1] if high >= seen.bounds[1] else high
+            if high - low <= GAIN * (seen.bounds[1] - seen.bounds[0]):
+                finding.found[value] = replace(seen, bounds=(low, high), derived=True)
+    return finding.found
+
+
+def memories(
+    observed: Mapping[SSAValue, Observation], op_config: Callable[[SSAValue], OpConfig]
+) -> dict[Operation, FunctionOp]:
+    """The operations that compute memories of recurrent cells, m ← gate · m + x, and functions that these saturate.
+
+    Returns:
+        Operation → the function that tells only a part of the memory's range apart.
+    """
+    found: dict[Operation, FunctionOp] = {}
     for value, seen in observed.items():
-        functions = _functions(value)
-        if not functions or seen.derived:
+        if (kept := _kept_share(value)) is None:
             continue
         bits = weight_bits(op_config(value).integers)
-        # The second look is at the part that the first found, with more points in it.
-        ends = [_changing(f, _changing(f, seen.bounds, bits), bits) for f in functions]
-        low, high = min(low for low, _ in ends), max(high for _, high in ends)
-        further = expected(value, seen, op_config(value)).bounds
-        low, high = (f if end == b else end for f, end, b in zip(further, (low, high), seen.bounds, strict=True))
-        if high - low <= GAIN * (seen.bounds[1] - seen.bounds[0]):
-            found[value] = replace(seen, bounds=(low, high), derived=True)
+        readers = [op for _, op in _readers(value)]
+        for op in readers:
+            if len(readers) > 1 and isinstance(op, FunctionOp) and not isinstance(op, StepOp):
+                low, high = _changing(op, seen.bounds, bits)
+                if high - low <= GAIN * (seen.bounds[1] - seen.bounds[0]):
+                    found |= dict.fromkeys((*kept, op), op)
     return found
 
 
-def _functions(value: SSAValue) -> list[FunctionOp]:
-    """The functions that read a value, moved or as it is; empty if anything else reads it."""
+def _kept_share(value: SSAValue) -> tuple[Operation, Operation] | None:
+    """The sum that makes a memory and the product with what the memory was before; None if the value is none."""
+    if not isinstance(op := value.owner, AddOp):
+        return None
+    for product in (_source(v).owner for v in op.operands):
+        if isinstance(product, MulOp):
+            before, gate = (_source(v).owner for v in product.operands)
+            for one, other in ((before, gate), (gate, before)):
+                if isinstance(one, Block | AddOp) and isinstance(other, FunctionOp):
+                    return op, product
+    return None
 
-    def read(value: SSAValue) -> Iterator[FunctionOp | None]:
-        for op in (u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)):
-            if isinstance(op, MovementOp) and len(op.operands) == 1:
-                yield from read(op.results[0])
+
+def _source(value: SSAValue) -> SSAValue:
+    """The value that a value is moved from."""
+    while isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
+        value = value.owner.operands[0]
+    return value
+
+
+class _FlatEnds:
+    """The search from the functions to what they read.
+
+    found  the values whose ranges end earlier, with these ranges
+    """
+
+    def __init__(self, observed: Mapping[SSAValue, Observation], op_config: Callable[[SSAValue], OpConfig]):
+        self.observed, self.op_config = observed, op_config
+        self.found: dict[SSAValue, Observation] = {}
+
+    def ends_of(self, value: SSAValue, seen: Observation) -> list[Bounds]:
+        """The part of a value's range that each reader tells apart; empty if a reader tells all of it apart."""
+        bits, ends = weight_bits(self.op_config(value).integers), list[Bounds]()
+        for moved, op in _readers(value):
+            if isinstance(op, FunctionOp) and not isinstance(op, StepOp):
+                # The second look is at the part that the first found, with more points in it.
+                ends.append(_changing(op, _changing(op, seen.bounds, bits), bits))
+            elif isinstance(op, BinaryOp) and op.y in self.found and (before := self._before(op, moved)) is not None:
+                ends.append(before)
             else:
-                yield op if isinstance(op, FunctionOp) and not isinstance(op, StepOp) else None
+                return []
+        return ends
 
-    readers = list(read(value))
-    functions = [op for op in readers if op is not None]
-    return functions if len(functions) == len(readers) else []
+    def _before(self, op: BinaryOp, value: SSAValue) -> Bounds | None:
+        """The range of an operand in which a result stays in its range; None if the other operand's is unknown."""
+        low, high = self.found[op.y].bounds
+        other = op.rhs if value is op.lhs else op.lhs
+        if isinstance(op, MulOp) and isinstance(other.owner, ConstantOp):
+            factors = other.owner.value.array.astype(np.float64)
+            ends = np.divide.outer(np.array([low, high]), factors[factors != 0])
+            return (float(ends.min()), float(ends.max())) if ends.size else (0.0, 0.0)
+        if not isinstance(op, AddOp | SubOp) or (reach := self._reach(other)) is None:
+            return None
+        if isinstance(op, AddOp):
+            return low - reach[1], high - reach[0]
+        return (low + reach[0], high + reach[1]) if value is op.lhs else (reach[0] - high, reach[1] - low)
+
+    def _reach(self, value: SSAValue) -> Bounds | None:
+        """The range that is expected of a value, or of what it is moved from; None if it is unknown."""
+        while value not in self.observed and isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
+            value = value.owner.operands[0]
+        if isinstance(value.owner, ConstantOp):
+            return float(value.owner.value.array.min()), float(value.owner.value.array.max())
+        seen = self.observed.get(value)
+        return None if seen is None else expected(value, seen, self.op_config(value)).bounds
+
+
+def _readers(value: SSAValue) -> Iterator[tuple[SSAValue, Operation]]:
+    """The operations that read a value, moved or as it is, each with the value as it reads it."""
+    for op in (u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)):
+        if isinstance(op, MovementOp) and len(op.operands) == 1:
+            yield from _readers(op.results[0])
+        else:
+            yield value, op
 
 
 def _changing(function: FunctionOp, bounds: Bounds, bits: int) -> Bounds:

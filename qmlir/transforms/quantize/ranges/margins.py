@@ -14,7 +14,8 @@ and the least value likewise. A tensor that is alike on all samples gets no marg
 few samples gets a wide margin. A tensor that was observed on a single sample gets no margin, as nothing is known of
 how it varies.
 
-Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit.
+Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit. Where single
+values are so large that this would leave less than `SPARE` dB of the others, the margin is that of 8 bits.
 
 Results of a network that reach further below 0 than above it get no margin where their scale is a power of two of
 least error. A margin would often double the step of all their values; no layer reads what saturates, and the largest
@@ -26,6 +27,7 @@ against resolution on the expected values. Only calibration `auto` adds a margin
 observed.
 """
 
+import math
 from dataclasses import replace
 
 from xdsl.dialects.func import ReturnOp
@@ -55,6 +57,12 @@ networks was known by then, and that a picture among these goes 2.4 times as far
 WIDE = 2.0
 """The range of 16-bit data, as a multiple of the observed range."""
 
+BULK = 0.9
+"""The share of a tensor's values, from the smallest magnitude on, that are its bulk."""
+
+SPARE = 40.0
+"""The SQNR in dB that rounding to 16 bits must leave of a tensor's bulk for the range to be `WIDE`."""
+
 
 def leaves_room(op_config: OpConfig) -> bool:
     """Whether a quantization config gives ranges a margin beyond the observed values."""
@@ -76,12 +84,19 @@ def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observa
         return seen
     if op_config.searches_exponents and op_config.integers != "int16" and -lo > hi and _is_result(value):
         return seen
-    low, high = (lo * WIDE, hi * WIDE) if op_config.integers == "int16" else _of_more_samples(seen)
+    wide = op_config.integers == "int16" and _has_spare_bits(seen.histogram, max(-lo, hi) * WIDE)
+    low, high = (lo * WIDE, hi * WIDE) if wide else _of_more_samples(seen)
     least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)
     low = low if least is None else max(low, least)
     high = high if most is None else min(high, most)
     factor = (high - low) / (hi - lo)
     return _stretched(seen, seen.histogram, factor) if factor > 1 else seen
+
+
+def _has_spare_bits(held: Histogram, largest: float) -> bool:
+    """Whether 16 bits for a range leave enough of a tensor's bulk; a bulk of zeros loses nothing."""
+    signal, noise = held.power(BULK), (largest / 2**15) ** 2 / 12
+    return signal == 0 or 10 * math.log10(signal / noise) >= SPARE
 
 
 def _is_result(value: SSAValue) -> bool:

@@ -7,12 +7,13 @@ the integer contraction gives is multiplied by m:
     y = m · (x / m) ∗ w + b, then the clamp
 
 The quotients lie in [−1, 1] whatever the data are. So they never saturate, and have as many bits as the longest sums
-with weights of 8 bits leave, up to 30. The sums need no profile either: the weights bound them.
+leave, up to 30: weights of 16 bits leave 24 for sums of 256 products, as many as a float has. The sums need no
+profile either: the weights bound them.
 """
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
@@ -65,10 +66,28 @@ def terms_of(op: ContractionOp) -> int:
     return shape_of(op.operands[0])[-1]
 
 
-def type_of_rows(op: ContractionOp) -> UniformType:
-    """The type in which a contraction with weights of 8 bits reads its divided rows."""
-    bits = min(MOST_BITS, math.floor(math.log2((WIDE_LIMIT - 1) / (terms_of(op) * 128))))
+def type_of_rows(op: ContractionOp, weight_bits: int) -> UniformType:
+    """The type in which a contraction with weights of so many bits reads its divided rows."""
+    bits = min(MOST_BITS, math.floor(math.log2((WIDE_LIMIT - 1) / (terms_of(op) * 2 ** (weight_bits - 1)))))
     return UniformType.per_tensor(i32, 2.0**-bits, 0, -(1 << bits), 1 << bits)
+
+
+RowWeights = Literal["int8", "int16"]
+
+
+def precision_of_row_weights(op: ContractionOp, least: float) -> RowWeights:
+    """The precision of the weights beside divided rows: the sums have bits for finer data or for finer weights.
+
+    Where all products have one sign, as those of powers and a bank of filters, the rounding of weights changes each
+    product by a small share of itself, and the data get the bits. Where products cancel, as those of a wave and a
+    filter, what is left of loud tones has the size of the rounding of the weights.
+
+    Args:
+        op: The contraction.
+        least: The least number that was observed of its data.
+    """
+    weights = cast(ConstantOp, constant_factor(op)).value.array
+    return "int8" if least >= 0 and ((weights >= 0).all() or (weights <= 0).all()) else "int16"
 
 
 def type_of_row_sums(seen: Observation, finest: float) -> UniformType:
