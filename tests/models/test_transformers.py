@@ -24,8 +24,8 @@ LEAST = {"bert": 33.0, "vit": 33.0, "decoder": 28.0, "minilm": 30.0, "tiny_vit":
 """The least offset-free SQNR of each network, in dB, with residual streams of 16 bits, while layers read 8 bits.
 
 Measured on the samples of seeds 2 and 5: bert 35.9 and 35.2, vit 34.9 and 34.3, decoder 28.8 and 27.4; of seed 2 alone:
-tiny_vit 25.6. In the decoder, each layer's weights of 8 bits alone leave 35 to 43 dB: a few channels behind a normalization, an order of magnitude
-larger, hold half of a row's power.
+tiny_vit 25.6. In the decoder, each layer's weights of 8 bits alone leave 35 to 43 dB: a few channels behind a
+normalization, an order of magnitude larger, hold half of a row's power.
 """
 
 NORM_COST = 0.5

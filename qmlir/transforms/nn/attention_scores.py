@@ -44,7 +44,7 @@ from qmlir.dialects.nn.queries import (
     used_once,
 )
 from qmlir.dialects.windows import ints
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import PatternPass, replace, set_names
 
@@ -293,15 +293,14 @@ class _Part:
 
     slice      the slice
     movements  the reshapes and transposes between the layer and the slice, in order
-    first      the first output channel that the slice takes
-    count      how many it takes
-    moved      the movements of a result with these channels only
+    channels   the output channels that the slice takes; where the layer's result has heads outside of query, key and
+               value, those of each head
+    shapes     the shapes behind the movements of a result with these channels only
     """
 
     slice: SliceOp
     movements: Sequence[Operation]
-    first: int
-    count: int
+    channels: Array
     shapes: Sequence[Sequence[int]]
 
     def moved(self, value: SSAValue) -> list[Operation]:
@@ -335,21 +334,24 @@ def _part(op: SliceOp, movements: Sequence[Operation]) -> _Part | None:
     first, count, stride = op.steps()[axis]
     if stride != 1:
         return None
-    shapes: list[Sequence[int]] = []
+    shapes, channels = list[Sequence[int]](), np.arange(first, first + count)
     for movement in reversed(movements):
         shape = shape_of(movement.results[0])
         shapes.append([count if i == axis else n for i, n in enumerate(shape)])
         if isinstance(movement, TransposeOp):
             axis = movement.permutation.get_values()[axis]
             continue
-        before = shape_of(movement.operands[0])
-        place = next((j for j in range(len(before)) if prod(before[:j]) == prod(shape[:axis]) and before[j] > 1), None)
-        if place is None or before[place] % shape[axis]:
+        before, behind = shape_of(movement.operands[0]), prod(shape[axis + 1 :])
+        found = [j for j in range(len(before)) if before[j] > 1 and prod(before[j + 1 :]) <= behind]
+        inner, rest = divmod(behind, prod(before[found[0] + 1 :])) if found else (0, 1)
+        if rest or before[found[0]] % (shape[axis] * inner):
             return None
-        inner = before[place] // shape[axis]
-        axis, first, count = place, first * inner, count * inner
+        place, outer = found[0], before[found[0]] // (shape[axis] * inner)
+        blocks = np.arange(outer)[:, None, None] * shape[axis] + channels[:, None]
+        axis, channels = place, (blocks * inner + np.arange(inner)).reshape(-1)
+        count = len(channels)
     source = movements[0].operands[0] if movements else op.x
-    return _Part(op, movements, first, count, shapes[::-1]) if axis == len(shape_of(source)) - 1 else None
+    return _Part(op, movements, channels, shapes[::-1]) if axis == len(shape_of(source)) - 1 else None
 
 
 class SeparateLayers(RewritePattern):
@@ -380,9 +382,8 @@ class SeparateLayers(RewritePattern):
     @staticmethod
     def _layer(layer: FoldableContraction, part: _Part) -> list[Operation]:
         """The layer with the output channels of a part, behind its constants."""
-        chosen = slice(part.first, part.first + part.count)
         own = [c for c in (layer.weight_constant, layer.bias_constant) if c is not None]
-        constants = [derived_constant(c.value.array[chosen], c) for c in own]
+        constants = [derived_constant(c.value.array[part.channels], c) for c in own]
         bias: list[SSAValue] = [c.y for c in constants[1:]]
         operands = [layer.op.x, constants[0].y, bias]
         return [*constants, type(layer.op).make(operands, layer.op.properties)]

@@ -30,6 +30,8 @@ def constants() -> dict[str, Array]:
         "w": normal(WIDTH, 3 * WIDTH, seed=1) / 3, "b": normal(3 * WIDTH, seed=2), "o": normal(WIDTH, WIDTH, seed=3),
         "c": np.array(DEPTH**-0.5, np.float32), "half": np.array(DEPTH**-0.25, np.float32),
         "root": np.array(DEPTH**0.5, np.float32), "last": np.array([-1]),
+        "threes": np.array([1, LENGTH, HEADS, 3 * DEPTH]), "parts": np.array([1, LENGTH, HEADS, 3, DEPTH]),
+        "inner": np.array([1, LENGTH, HEADS, DEPTH, 3]),
         "packed": np.array([1, LENGTH, 3, HEADS, DEPTH]), "heads": np.array([1, LENGTH, HEADS, DEPTH]),
         "rows": np.array([1, LENGTH, WIDTH]), "each": np.array([WIDTH] * 3), **{str(i): np.array(i) for i in range(3)},
     }  # fmt: skip
@@ -47,6 +49,19 @@ PACKINGS = {
     ],
     "split heads": [
         node("Reshape", "qkv packed", "five"), node("Split", "five", "q5 k5 v5", axis=2, num_outputs=3),
+        *(node("Reshape", f"{n}5 heads", f"{n}4") for n in "qkv"),
+        *(node("Transpose", f"{n}4", n, perm=[0, 2, 1, 3]) for n in "qkv"),
+    ],
+    "parts of each head": [
+        node("Reshape", "qkv threes", "four"), node("Split", "four", "q4 k4 v4", axis=3, num_outputs=3),
+        *(node("Transpose", f"{n}4", n, perm=[0, 2, 1, 3]) for n in "qkv"),
+    ],
+    "parts of each head, gathered": [
+        node("Reshape", "qkv parts", "five"), node("Transpose", "five", "turned", perm=[3, 0, 2, 1, 4]),
+        *(node("Gather", f"turned {i}", name, axis=0) for i, name in enumerate("qkv")),
+    ],
+    "parts of each channel": [
+        node("Reshape", "qkv inner", "five"), node("Split", "five", "q5 k5 v5", axis=4, num_outputs=3),
         *(node("Reshape", f"{n}5 heads", f"{n}4") for n in "qkv"),
         *(node("Transpose", f"{n}4", n, perm=[0, 2, 1, 3]) for n in "qkv"),
     ],
