@@ -133,8 +133,8 @@ def find_kept(
     """
     finding = _Finding(operations, observed, configs, groups, wide=wide)
     finding.run()
-    for op, function in memories(observed, configs.of_value).items():
-        if configs.why_float(op) is None and not names_format(op):
+    for op, function in memories(observed, configs.of_value).items() if wide else ():
+        if configs.of(op).integers == "int16" and configs.why_float(op) is None and not names_format(op):
             finding.reasons.setdefault(op, saturating(function))
     rows: dict[Operation, RowWeights] = {op: precision_of_row_weights(op, finding.least(op)) for op in finding.rows}
     return Kept(finding.reasons, finding.sums.keys(), rows)
