@@ -78,7 +78,7 @@ def counted(count: int, noun: str) -> str:
 
 
 LISTED = 8
-"""The names of a list that a line shows."""
+"""How many names of a list a line shows."""
 
 
 def listed(names: Sequence[str], *, whole: bool = False) -> str:

@@ -6,9 +6,10 @@ until each output has `TARGET` dB and a margin (or `AGREEMENT` of the samples ha
 samples; see target.py), or nothing that is allowed helps. A step raises as many operations as must err less, which the
 float network with the errors of all others tells: it is compiled once, so that hundreds of its evaluations take less
 time than one quantization. What is raised are the parts of an operation that err: its result or the tensors that it
-reads go from 8 to 16 bits, and its weights; what errs in 16 bits too stays float. Layers of more than `FLOAT_SHARE` of
-the MACs never become float. Where most of the network is to blame, or steps gain little, all data get 16 bits (`WIDE`),
-and steps follow from there. No quantization begins that would end behind the seconds that the user allows.
+reads go from 8 to 16 bits, and its weights; what alone errs too much in 16 bits stays float. Layers of more than
+`FLOAT_SHARE` of the MACs never become float. Where most of the network is to blame, or steps gain little, all data get
+16 bits (`WIDE`), and steps follow from there. No quantization begins that would end behind the seconds that the user
+allows.
 
 All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
 them, and an operation to which they give a precision is left alone.
@@ -133,7 +134,7 @@ def _least(quality: Quality) -> str:
 
 def widened(
     module: ModuleOp, make: Quantizer, samples: Sequence[Any], policy: Policy, options: Mapping[str, Any], *,
-    held_out: bool, seen: Sequence[Any] = (), seconds: float | None = SECONDS,
+    held_out: bool, seen: Sequence[Any] = (), seconds: float | None = None,
 ) -> Widened:  # fmt: skip
     """Returns the network whose operations have the digits that its outputs need.
 
@@ -145,9 +146,9 @@ def widened(
         options: The user's options, without `auto`.
         held_out: Whether quantization does not see the samples.
         seen: Further samples, which quantization sees: a few that are held out may all be easy.
-        seconds: The seconds after which no further quantization begins; None for no bound.
+        seconds: The seconds of processor time after which no further quantization begins; None for `SECONDS`.
     """
-    search = _Search(module, make, list(samples), list(seen), policy, dict(options), held_out, seconds)
+    search = _Search(module, make, list(samples), list(seen), policy, dict(options), held_out, seconds or SECONDS)
     search.run()
     return search.result()
 
@@ -200,12 +201,12 @@ class Attempt:
 
     @property
     def rank(self) -> float:
-        """Orders attempts: more is better."""
+        """The order of attempts: that of a better attempt is larger."""
         return -self.verdict.missing
 
 
 class _Parts:
-    """Which parts of operations err: the stored result, the weights, or what is left, as data that are read in 8 bits.
+    """Which parts of operations err: the stored result, the weights, or else the data that the operation reads.
 
     Args:
         effects: The errors of the network.
@@ -245,7 +246,7 @@ class _Search:
     policy: Policy
     options: dict[str, Any]
     held_out: bool
-    seconds: float | None
+    seconds: float
     levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
     refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
@@ -311,7 +312,7 @@ class _Search:
     def _affords(self) -> bool:
         """Whether one more quantization ends in time, if it takes no longer than the longest so far."""
         spent = time.process_time() - self.started
-        self.ended = self.ended or (self.seconds is not None and spent + self.longest > self.seconds)
+        self.ended = self.ended or spent + self.longest > self.seconds
         return not self.ended
 
     def _take_back(self) -> None:

@@ -209,7 +209,7 @@ class Injected:
             try:
                 self._made[key] = compile(injected), slots
             except QmlirError:
-                self._made[key] = numpy_network(origin)
+                self._made[key] = exact_reference(injected), slots
         return self._made[key]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.analysis.auto_precision import SECONDS, Widened, widened, without_auto
+from qmlir.analysis.auto_precision import Widened, widened, without_auto
 from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
 from qmlir.compiler import give_ranges, load, loaded, main_function, with_interface
 from qmlir.compiler import quantize as quantized_by
@@ -98,7 +98,7 @@ def quantize(
     """
     rules = arguments.policy_given(policy)
     measures = True if measure is None else arguments.flag_given("measure", measure)
-    seconds = SECONDS if auto_seconds is None else arguments.count_given("auto_seconds", auto_seconds)
+    seconds = None if auto_seconds is None else arguments.count_given("auto_seconds", auto_seconds)
     if is_torch_module(module):
         module = load(module, example=example_for(module, data, example))
     if rules.options:
@@ -129,7 +129,8 @@ def quantize(
 
 def _automatic(
     module: ModuleOp, profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
-    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool, tests: Calibration | None, seconds: float,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, measures: bool, tests: Calibration | None,
+    seconds: int | None,
 ) -> Widened:  # fmt: skip
     """Quantizes a network by `precision=auto`; see auto_precision.py."""
     if data is None or not measures:

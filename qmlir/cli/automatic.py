@@ -44,13 +44,12 @@ def widen(
         options: The user's options of the quantizer.
         seconds: The seconds after which no further quantization begins; None for the default.
     """
-    from qmlir.analysis.auto_precision import SECONDS, widened
+    from qmlir.analysis.auto_precision import widened
     from qmlir.analysis.quality import chosen_samples
 
     chosen = chosen_samples(module, samples, held_out=used is not None)
     seen = [] if used is None else chosen_samples(module, used, held_out=False)
-    bound = SECONDS if seconds is None else seconds
-    found = widened(module, make, chosen, policy, options, held_out=used is not None, seen=seen, seconds=bound)
+    found = widened(module, make, chosen, policy, options, held_out=used is not None, seen=seen, seconds=seconds)
     for line in found.lines():
         say(line)
     return found

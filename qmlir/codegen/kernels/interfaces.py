@@ -61,7 +61,7 @@ class Arithmetic(abc.ABC):
         """Loads the weights of one step; `at` is the number of steps whose weights lie before."""
 
     def parts(self, w: Value) -> Sequence[Value]:
-        """The weights of one step in parts, each with sums of its own if there are several."""
+        """The parts of the weights of one step; the products of each of several parts are summed by themselves."""
         return [w]
 
     @abc.abstractmethod

@@ -355,10 +355,11 @@ class _Chooser:
         """The type in which a contraction of divided rows reads an operand; None for any other reader."""
         if reader not in self.kept.rows or not isinstance(reader, ContractionOp):
             return None
-        if not isinstance(value.owner, ConstantOp):
-            return type_of_rows(reader, weight_bits(self._weights_of_rows(reader).stored_weights))
         op_config = self._weights_of_rows(reader)
-        precision = "int16" if weight_bits(op_config.stored_weights) > 8 else "int8"
+        bits = weight_bits(op_config.stored_weights)
+        if not isinstance(value.owner, ConstantOp):
+            return type_of_rows(reader, bits)
+        precision = "int16" if bits > 8 else "int8"
         (scale,) = choose_weight_quantization(value.owner.value.array, None, op_config.schema, precision).tolist()
         return UniformType.per_tensor(i16 if precision == "int16" else i8, scale)
 

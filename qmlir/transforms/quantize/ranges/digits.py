@@ -54,7 +54,7 @@ from qmlir.numerics import Float64s
 from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.transforms.quantize.op_configs import OpConfigs
-from qmlir.transforms.quantize.ranges.flat_ends import memories
+from qmlir.transforms.quantize.ranges.flat_ends import memories, source_of
 from qmlir.transforms.quantize.ranges.row_scales import (
     RowWeights,
     clamp_behind,
@@ -361,9 +361,7 @@ class _Finding:
 
     def _seen(self, value: SSAValue) -> Observation | None:
         """What was observed of a value, or of the value that it is moved from."""
-        while value not in self.observed and isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
-            value = value.owner.operands[0]
-        return self.observed.get(value)
+        return self.observed.get(source_of(value, self.observed))
 
     def _left_of(self, op: ContractionOp, is_reader: Callable[[Operation], bool]) -> tuple[Operation, Reason] | None:
         """A function that reads the sums of a contraction whose rounded input costs it too many digits, and why."""
@@ -445,7 +443,7 @@ def _ahead(op: Operation, most: int = FURTHEST_AHEAD) -> Iterator[tuple[Operatio
 
 
 def _along(op: Operation, value: SSAValue) -> Function | None:
-    """What an operation does to the elements of an operand, where other elements are alike; None if it is unknown."""
+    """An operation as a function of one element, as if summed elements were equal and addends 0; None if it is none."""
     if isinstance(op, MovementOp | AddOp | SubOp | ReduceMeanOp | GlobalAveragePoolOp):
         return lambda x: x
     if isinstance(op, ReduceSumOp):

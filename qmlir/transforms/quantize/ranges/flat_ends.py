@@ -8,13 +8,14 @@ What such a sum is computed from ends with it: an addend beyond the sum's range 
 leaves the sum at its end, whatever the other addend is. So does a number that a constant multiplies.
 
 The memory of a recurrent cell is such a sum that the next step reads as well, so that its range cannot end. Where most
-of the range is flat for the function, the sum, its product with the gate and the function stay float (`memories`).
+of the range is flat for the function, the sum, its product with the gate and the function stay float in networks of 16
+bits (`memories`).
 
 Functions that grow at one end, as exponentials do, keep their ranges: where new data reach further than those that were
 observed, such a function alone decides how far off the result is.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -88,18 +89,18 @@ def _kept_share(value: SSAValue) -> tuple[Operation, Operation] | None:
     """The sum that makes a memory and the product with what the memory was before; None if the value is none."""
     if not isinstance(op := value.owner, AddOp):
         return None
-    for product in (_source(v).owner for v in op.operands):
+    for product in (source_of(v).owner for v in op.operands):
         if isinstance(product, MulOp):
-            before, gate = (_source(v).owner for v in product.operands)
+            before, gate = (source_of(v).owner for v in product.operands)
             for one, other in ((before, gate), (gate, before)):
                 if isinstance(one, Block | AddOp) and isinstance(other, FunctionOp):
                     return op, product
     return None
 
 
-def _source(value: SSAValue) -> SSAValue:
-    """The value that a value is moved from."""
-    while isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
+def source_of(value: SSAValue, known: Container[SSAValue] = ()) -> SSAValue:
+    """The value that a value is moved from; the last of those before it that is known, if one is."""
+    while value not in known and isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
         value = value.owner.operands[0]
     return value
 
@@ -143,8 +144,7 @@ class _FlatEnds:
 
     def _reach(self, value: SSAValue) -> Bounds | None:
         """The range that is expected of a value, or of what it is moved from; None if it is unknown."""
-        while value not in self.observed and isinstance(value.owner, MovementOp) and len(value.owner.operands) == 1:
-            value = value.owner.operands[0]
+        value = source_of(value, self.observed)
         if isinstance(value.owner, ConstantOp):
             return float(value.owner.value.array.min()), float(value.owner.value.array.max())
         seen = self.observed.get(value)
