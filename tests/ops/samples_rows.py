@@ -1,6 +1,7 @@
 """Samples of rows with scales of their own."""
 
-from xdsl.dialects.builtin import Attribute, f64, i8, i16
+from xdsl.dialects.builtin import f64, i8, i16
+from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
@@ -12,6 +13,8 @@ FLOAT_SAMPLES = (
     Sample(nn.RowMagnitudesOp, "f64", (Operand((2, 3, 1), f64, -3, 2),)),
     Sample(nn.DivideRowsOp, "rows", (f(5, 37),)),
     Sample(nn.DivideRowsOp, "rows of zeros", (f(3, 9, low=0, high=0),)),
+    Sample(nn.MultiplyRowsOp, "rows", (f(5, 37), f(5, 1, low=0))),
+    Sample(nn.MultiplyRowsOp, "a batch", (f(2, 3, 8), f(2, 3, 1))),
 )
 
 

@@ -126,7 +126,7 @@ from qmlir.dialects.nn.reduction import (
     ReduceSumOp,
 )
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
-from qmlir.dialects.nn.rows import DivideRowsOp, RowMagnitudesOp
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.ir.interfaces import TensorOp
 
 _FAMILIES = (

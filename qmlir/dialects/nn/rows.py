@@ -12,19 +12,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import DenseArrayBase, i64
-from xdsl.irdl import irdl_op_definition, traits_def
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp, bound
-from qmlir.dialects.nn.elementwise import DivOp
+from qmlir.dialects.nn.elementwise import DivOp, MulOp
 from qmlir.dialects.nn.functions import AbsOp, ClampOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, Scales, Sums, uniform, widest
 from qmlir.dialects.nn.reduction import ReduceMaxOp
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, ComposedOp, Shape, TensorOp, UnaryTensorOp, shape_of
-from qmlir.ir.samples import Axes, kept_axis
+from qmlir.ir.samples import Axes, aligned_axis, kept_axis
 
 LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
@@ -47,6 +47,9 @@ class OfRowsOp(UnaryTensorOp, NNOp, ComposedOp, abc.ABC):
 
     def sample_axis(self, axes: Axes) -> int:
         return kept_axis(axes, [len(shape_of(self.x)) - 1])
+
+    def reads_as_stored(self, index: int) -> bool:
+        return True
 
     def largest(self) -> tuple[AbsOp, ReduceMaxOp]:
         """New operations that compute the largest magnitude of each row."""
@@ -108,6 +111,57 @@ class DivideRowsOp(OfRowsOp):
         divisor = ClampOp.make([largest.y], {"min": bound(float(LEAST))})
         return magnitudes, largest, divisor, DivOp.make([self.x, divisor.y])
 
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales.dtype(1) / scales(self.y)
+
     def check_integer_form(self) -> None:
         if uniform(self.y).zero_point or uniform(self.y).storage_width > 16:
             raise UnsupportedError("its quotients have up to 16 bits, and the zero point 0", code="zero-point")
+
+
+@irdl_op_definition
+class MultiplyRowsOp(NNOp, ComposedOp):
+    """y[…, i] = x[…, i] · m[…, 0]. x, y [B…, N], m [B…, 1].
+
+    The integer form takes sums of 32 bits and magnitudes as they are, and rounds their product once.
+
+    (C1) m has the shape of x, with 1 element along the last axis
+    """
+
+    name = "nn.multiply_rows"
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
+
+    x = operand_def(TensorType)
+    m = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    traits = traits_def(FreeScale())
+    assembly_format = "$x `,` $m attr-dict `:` type($x) `,` type($m) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = shape_of(self.x)
+        if not shape or shape_of(self.m) != (*shape[:-1], 1):  # C1
+            got = list(shape_of(self.m))
+            raise VerifyException(f"'{self.name}' needs a magnitude for each row of {list(shape)}, got {got}")
+        return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis([aligned_axis(axes, [shape_of(self.x), shape_of(self.m)])], [len(shape_of(self.x)) - 1])
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, m = inputs
+        with np.errstate(all="ignore"):
+            return (x * m,)
+
+    def parts(self) -> Sequence[TensorOp]:
+        return (MulOp.make([self.x, self.m]),)
+
+    def reads_as_stored(self, index: int) -> bool:
+        return True
+
+    def sums(self) -> Sums:
+        return Sums.up_to(widest(uniform(self.x)) * widest(uniform(self.m)), "a product")
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) * scales(self.m) / scales(self.y)

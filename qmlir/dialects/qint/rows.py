@@ -4,7 +4,7 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, TensorType, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, i32
 from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
@@ -129,7 +129,8 @@ class DivideRowsOp(OfRowsOp):
 
     def verify_(self) -> None:
         super().verify_()
-        element, limit = element_of(self.y), self.limit.value.data
-        width = element.width.data if isinstance(element, IntegerType) else 0
+        width, limit = width_of(self.y), self.limit.value.data
         if width not in (8, 16) or not 1 <= limit < 1 << width - 1:  # S2
-            raise VerifyException(f"'{self.name}' needs a limit in [1, 2^15) that {element} holds, got {limit}")
+            raise VerifyException(
+                f"'{self.name}' needs a limit in [1, 2^15) that {element_of(self.y)} holds, got {limit}"
+            )

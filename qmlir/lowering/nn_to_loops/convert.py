@@ -13,7 +13,7 @@ from qmlir.codegen.lowering import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.base import NNOp, is_half, is_quantized
-from qmlir.dialects.nn.rows import DivideRowsOp, RowMagnitudesOp
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.ir.interfaces import ComposedOp
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
@@ -56,7 +56,7 @@ def _composed(state: MainLowering, op: ComposedOp) -> None:
         RULES[type(part)](state, part)
 
 
-COMPOSED: Rules = dict.fromkeys((AttendOp, RowMagnitudesOp, DivideRowsOp), _composed)
+COMPOSED: Rules = dict.fromkeys((AttendOp, RowMagnitudesOp, DivideRowsOp, MultiplyRowsOp), _composed)
 """The operations that have no kernels of their own."""
 
 RULES: Registry[Rule] = Registry(
