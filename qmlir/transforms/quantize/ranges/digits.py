@@ -16,6 +16,8 @@ of the last contraction:
   the target cannot, it stays float if it has few of the network's products (`FEW`).
 * A function whose argument saturates where the function is flat (flat_ends.py) is steep in this sense: few of its
   arguments decide.
+* The rounding of a contraction's data costs too much if it takes more than `MOST_LOST` from the function, whatever is
+  left: beside the rounding of the function's result, such a contraction decides what a network of 16 bits reaches.
 
 A quotient with a computed divisor and an operation that the policy keeps float read their arguments likewise.
 """
@@ -76,6 +78,12 @@ from qmlir.transforms.quantize.reasons import (
 
 KEPT = 0.5
 """The share of the decibels which the result's type allows that has to remain when the argument is rounded."""
+
+MOST_LOST = 24.0
+"""The most decibels that the rounding of a contraction's data may cost a function of its sums: four bits.
+
+Of 8 bits this is about half of the decibels. Half of those of 16 bits is no more than a whole network should reach.
+"""
 
 FEW = 0.05
 """The share of a network's products that contractions before steep functions may compute in floats."""
@@ -377,7 +385,7 @@ class _Finding:
             if (result := self._type(last.results[0], last)) is None:
                 continue
             left, allowed = remaining(function, (points, counts), moved, NOISE[1], result)
-            if left < KEPT * allowed or last in self._losing:
+            if left < max(KEPT * allowed, allowed - MOST_LOST) or last in self._losing:
                 return last, sums_of_steep(self.configs.of(op).integers, left, allowed, last)
         return None
 
