@@ -283,3 +283,22 @@ def test_a_mask_that_loud_data_saturate_divides_rows(gain: float, precision: str
     truth, got = outputs(qmlir.reference(module), data), outputs(qmlir.reference(q), data)
     np.testing.assert_array_equal(got, outputs(qmlir.compile(q), data))
     assert sqnr(truth, got) > (17 if precision == "int8" else 59)
+
+
+@crossed({"axis": [None, 0], "precision": ["int8", "int16"]})
+def test_weights_that_the_file_stores_are_read_beside_divided_rows(axis: int | None, precision: str) -> None:
+    """Files with weights of 8 bits and data of floats, as TFLite's dynamic range and ONNX's weights alone have them."""
+    scales = np.array(0.01 if axis is None else np.linspace(0.01, 0.02, 8), np.float32)
+    zero = np.zeros(scales.shape, np.int8)
+    nodes = [node("Conv", "x f", "a"), node("Mul", "a a", "p"),
+             node("DequantizeLinear", "mi ms mz", "m", **({} if axis is None else {"axis": axis})),
+             node("Conv", "p m", "s"), node("Max", "s e", "q"), node("Log", "q")]  # fmt: skip
+    stored = (100 * FILTERS.T).astype(np.int8).reshape(8, 64, 1, 1)
+    tones, e = TONES.T.reshape(64, 40, 1, 1).copy(), np.array(1e-7, np.float32)
+    module = load(model(nodes, {"x": (1, 40, 4, 4)}, {"f": tones, "mi": stored, "ms": scales, "mz": zero, "e": e}))
+    data = [(RNG.normal(size=(1, 40, 4, 4)) * 10 ** RNG.uniform(-2, 0)).astype(np.float32) for _ in range(20)]
+    q = qmlir.quantize(module, data=data[:10], precision=precision)
+    assert widths(q)[1] == [32, 8]
+    truth, got = outputs(qmlir.reference(module), data[10:]), outputs(qmlir.reference(q), data[10:])
+    np.testing.assert_array_equal(got, outputs(qmlir.compile(q), data[10:]))
+    assert sqnr(truth, got) > (5 if precision == "int8" else 38)

@@ -142,7 +142,8 @@ def find_kept(
     finding = _Finding(operations, observed, configs, groups, wide=wide)
     finding.run()
     for op, function in memories(observed, configs.of_value).items() if wide else ():
-        if configs.of(op).integers == "int16" and configs.why_float(op) is None and not names_format(op):
+        fine = configs.of(op).integers == "int16" or function in finding.reasons
+        if fine and configs.why_float(op) is None and not names_format(op):
             finding.reasons.setdefault(op, saturating(function))
     rows: dict[Operation, RowWeights] = {op: precision_of_row_weights(op, finding.least(op)) for op in finding.rows}
     return Kept(finding.reasons, finding.sums.keys(), rows)
@@ -352,8 +353,9 @@ class _Finding:
 
         Energies that a gate reads are such an input: they are spread over many decades.
         """
-        made = [v.owner for v in data_operands(op) if not isinstance(v.owner, ConstantOp)]
-        if not all(isinstance(o, Operation) and len(_readers(o)) == 1 for o in made):
+        factor = constant_factor(op)
+        made = None if factor is None else op.operands[factor.data].owner
+        if not isinstance(made, Operation) or len(_readers(made)) != 1:
             return False
         return self._left_of(op, self._saturates) is not None and self._divides_rows(op)
 
@@ -364,8 +366,9 @@ class _Finding:
 
     def least(self, op: ContractionOp) -> float:
         """The least number that was observed of a contraction's data; −∞ if nothing was."""
-        found = [self._seen(v) for v in data_operands(op) if not isinstance(v.owner, ConstantOp)]
-        return min((-math.inf if seen is None else seen.bounds[0] for seen in found), default=-math.inf)
+        factor = constant_factor(op)
+        seen = None if factor is None else self._seen(op.operands[factor.data])
+        return -math.inf if seen is None else seen.bounds[0]
 
     def _seen(self, value: SSAValue) -> Observation | None:
         """What was observed of a value, or of the value that it is moved from."""
@@ -563,16 +566,15 @@ def products(op: Operation) -> int:
 
 def _noise_of_input(op: ContractionOp, types: Sequence[UniformType | None]) -> float | None:
     """The standard deviation of a contraction's sums that the rounding of its input makes; None if it is unknown."""
-    constant = next((v.owner for v in data_operands(op) if isinstance(v.owner, ConstantOp)), None)
-    data = next((t for v, t in zip(data_operands(op), types, strict=True) if not isinstance(v.owner, ConstantOp)), None)
-    if constant is None or data is None:
+    factor = constant_factor(op)
+    if factor is None or (data := types[factor.data]) is None:
         return None
-    weights: Array = np.asarray(constant.value.array, np.float64)
-    channels = op.output_channels() if isinstance(op, WeightedOp) else _columns(op, constant)
+    weights: Array = np.asarray(factor.numbers, np.float64)
+    channels = op.output_channels() if isinstance(op, WeightedOp) else _columns(op, weights)
     return data.scale * math.sqrt(float(np.sum(weights**2)) / max(channels, 1) / 12)
 
 
-def _columns(op: ContractionOp, constant: ConstantOp) -> int:
+def _columns(op: ContractionOp, constant: Array) -> int:
     """How many sums of a matrix product the elements of its constant operand are divided among."""
     terms = shape_of(op.operands[0])[-1] if isinstance(op, MatMulOp) else 1
-    return math.prod(shape_of(constant.y)) // max(terms, 1)
+    return constant.size // max(terms, 1)
