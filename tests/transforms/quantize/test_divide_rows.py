@@ -61,6 +61,8 @@ def decibels_of_rows(network: Path, module: ModuleOp) -> Array:
 
 
 def test_small_rows_keep_their_digits(network: Path) -> None:
+    module = quantized(network, activations="dynamic")
+    assert str(module).count("nn.divide_rows") == 2
     dynamic, static = (decibels_of_rows(network, quantized(network, activations=a)) for a in ("dynamic", "static"))
     assert dynamic.min() > 28
     assert dynamic.mean() > 34

@@ -73,8 +73,8 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
         op_config = op_config_of(op, default)
         if op_config.activations == "static" or op_config.keep_float or op_config.half is not None:
             continue
-        constant, bounds = constant_factor(op), seen.get(op.y)
-        if constant is not None and bounds is not None and op.operands[1].owner is constant and is_float(op.y):
+        factor, bounds = constant_factor(op), seen.get(op.y)
+        if factor is not None and factor.place == 1 and bounds is not None and is_float(op.y):
             found[op] = bounds
     return found
 
