@@ -87,7 +87,7 @@ def test_onnxruntime_computes_its_integers(network: Path, tmp_path: Path) -> Non
     module = quantized(network, activations="dynamic")
     qmlir.export(module, tmp_path / "q.onnx", format="onnx-integer")
     session = ort.InferenceSession(tmp_path / "q.onnx", providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": sample(98)})
+    found = np.asarray(session.run(None, {"x": sample(98)})[0])
     assert (found == np.asarray(qmlir.compile(module)(sample(98)))).all()
 
 
