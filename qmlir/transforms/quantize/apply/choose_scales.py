@@ -82,7 +82,7 @@ from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_bra
 from qmlir.transforms.quantize.ranges.digits import find_kept, keep_digits, type_of_sums
 from qmlir.transforms.quantize.ranges.flat_ends import ranges_of_flat
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
-from qmlir.transforms.quantize.ranges.row_scales import type_of_row_sums, type_of_rows
+from qmlir.transforms.quantize.ranges.row_scales import BITS_TO_MULTIPLY, type_of_row_sums, type_of_rows
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.ranges.state_parts import StateParts, parts_of_states
 from qmlir.transforms.quantize.reasons import (
@@ -361,7 +361,9 @@ class _Chooser:
             return None
         types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
         finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
-        if op in self.kept.rows or op in self.divided:
+        if op in self.divided:
+            return type_of_row_sums(seen, finest, BITS_TO_MULTIPLY)
+        if op in self.kept.rows:
             return type_of_row_sums(seen, finest)
         power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
         return type_of_sums(seen, finest, power_of_two=power_of_two)
