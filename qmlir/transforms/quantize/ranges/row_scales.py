@@ -55,7 +55,7 @@ MOST_BITS = 30
 """The bits of a row's largest magnitude; the quotient 1 is stored as 2^30."""
 
 BITS_TO_MULTIPLY = 24
-"""The bits of the largest sum that integers multiply: the factor to 16 bits has a multiplier beside magnitudes of 16."""
+"""The bits of the largest sum that magnitudes multiply: the factor to the result has a multiplier then."""
 
 LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
