@@ -31,7 +31,7 @@ from qmlir.policies.legality import target_of
 from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.ranges.row_scales import (
-    TABLE_LIMIT,
+    ROW_LIMIT,
     constant_factor,
     divide_rows_in_integers,
     divide_table,
@@ -69,9 +69,9 @@ class DivideRowsPass(ModulePass):
                 divide_rows_in_integers(layer, made[x], bounds)
                 add_settings(layer, {**BYTES, "weight_precision": op_config.stored_weights})
             for lookup in [o for o in block.ops if isinstance(o, GatherOp)]:
-                if _is_of_table(lookup) and _is_dynamic(op_config_of(lookup, default)):
+                if _is_of_table(lookup) and is_dynamic(op_config_of(lookup, default)):
                     rows, _ = divide_table(lookup)
-                    add_settings(rows, {**BYTES, "parameters": (1 / TABLE_LIMIT, 0)})
+                    add_settings(rows, {**BYTES, "parameters": (1 / ROW_LIMIT, 0)})
 
 
 BYTES = {"precision": "int8", "schema": "symmetric"}
@@ -92,7 +92,7 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
     found: dict[Layer, Bounds] = {}
     seen = {o.value: o.bounds for o in block.ops if isinstance(o, ObserveOp)}
     for op in [o for o in block.ops if isinstance(o, FullyConnectedOp | MatMulOp)]:
-        if not _is_dynamic(op_config_of(op, default)):
+        if not is_dynamic(op_config_of(op, default)):
             continue
         factor, bounds = constant_factor(op), seen.get(op.y)
         if factor is not None and factor.place == 1 and bounds is not None and is_float(op.y):
@@ -100,7 +100,8 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
     return found
 
 
-def _is_dynamic(op_config: OpConfig) -> bool:
+def is_dynamic(op_config: OpConfig) -> bool:
+    """Whether the rows that an operation reads have scales of their own."""
     return op_config.activations == "dynamic" and not op_config.keep_float and op_config.half is None
 
 

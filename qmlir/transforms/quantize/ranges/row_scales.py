@@ -57,6 +57,9 @@ MOST_BITS = 30
 BITS_TO_MULTIPLY = 24
 """The bits of the largest sum that magnitudes multiply: the factor to the result has a multiplier then."""
 
+MAGNITUDES = ".magnitudes"
+"""What is behind the name of a cache in the name of its rows' magnitudes."""
+
 LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
 
@@ -218,8 +221,8 @@ def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
     table = cast(ConstantOp, op.x.owner)
     scales = choose_weight_quantization(table.value.array, 0, "symmetric", "int8", where=f"table {node_name(op)}")
     stored = np.rint(table.value.array / scales[:, None])
-    quotients = ConstantOp((stored / TABLE_LIMIT).astype(np.float32))
-    magnitudes = ConstantOp((scales[:, None] * TABLE_LIMIT).astype(np.float32))
+    quotients = ConstantOp((stored / ROW_LIMIT).astype(np.float32))
+    magnitudes = ConstantOp((scales[:, None] * ROW_LIMIT).astype(np.float32))
     lookups = [GatherOp.make([c.y, op.indices], {"axis": op.axis}) for c in (quotients, magnitudes)]
     product = MultiplyRowsOp.make([g.y for g in lookups])
     if not any(isinstance(u.operation, ObserveOp) for u in op.y.uses):
@@ -238,8 +241,8 @@ def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
     return lookups[0], lookups[1]
 
 
-TABLE_LIMIT = 127
-"""What stands for the largest magnitude of a row of a table."""
+ROW_LIMIT = 127
+"""The integer that stands for the largest magnitude of a row."""
 
 
 def observe(value: SSAValue, name: str, bounds: tuple[float, float]) -> None:
