@@ -63,6 +63,10 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
+RecipeName: TypeAlias = Literal[
+    "auto", "none", "detector", "super-resolution", "audio-front-end", "decoder", "transformer"
+]
+
 Format: TypeAlias = tuple[Schema, Precision]
 
 WEIGHT_SETTINGS = (
@@ -113,6 +117,12 @@ class QuantConfig:
     attention: Attention = option(
         "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"
     )
+    recipe: RecipeName = option(
+        "auto",
+        "options and rules for a kind of network, which options and rules that are given override; auto: those of the "
+        "kind that the graph tells, unless they give more bits than the precision says: with these, precision=auto "
+        "begins",
+    )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def op_config(self) -> "OpConfig":
@@ -162,6 +172,7 @@ class QuantOptions(TypedDict, total=False):
     weight_levels: str | None
     residuals: str | None
     attention: str | None
+    recipe: str | None
     glow_exact: bool | None
 
 
