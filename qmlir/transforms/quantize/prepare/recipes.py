@@ -278,7 +278,7 @@ RECIPES: Mapping[str, Recipe] = {
     "super-resolution": Recipe(
         "super resolution",
         _super_resolution,
-        "16 bits for the result of the last layer",
+        "16 bits for the data of the last layer",
         Policy(rules=[Rule({"precision": "int16", "weight_precision": "int8"}, layer="last", place="the recipe")]),
         widens=True,
     ),
