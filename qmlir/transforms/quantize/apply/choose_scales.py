@@ -358,6 +358,9 @@ class _Chooser:
         op_config = self._weights_of_rows(reader)
         bits = weight_bits(op_config.stored_weights)
         if not isinstance(value.owner, ConstantOp):
+            stored = reader.w.owner if isinstance(reader, WeightedOp) else None
+            if isinstance(stored, DequantizeCastOp) and isinstance(element := element_of(stored.input), UniformType):
+                bits = element.storage_width
             return type_of_rows(reader, bits)
         precision = "int16" if bits > 8 else "int8"
         (scale,) = choose_weight_quantization(value.owner.value.array, None, op_config.schema, precision).tolist()

@@ -13,11 +13,12 @@ profile either: the weights bound them.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import Observation, ObserveOp
@@ -36,9 +37,10 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.queries import bound_properties
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import NAME
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
@@ -52,11 +54,44 @@ LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
 
 
-def constant_factor(op: ContractionOp) -> ConstantOp | None:
-    """The constant weights, or the constant side of a matrix product whose other side is data; None without."""
-    sides = (op.w,) if isinstance(op, WeightedOp) else op.operands
-    constants = [v.owner for v in sides if isinstance(v.owner, ConstantOp)]
-    return constants[0] if len(constants) == 1 and constants[0].value.array.any() else None
+@dataclass(frozen=True)
+class ConstantFactor:
+    """The constant operand of a contraction.
+
+    place    which operand it is; the contraction reads its data from the other of the first two
+    numbers  its real values
+    """
+
+    place: int
+    numbers: Array
+
+    @property
+    def data(self) -> int:
+        """Which operand holds the data."""
+        return 1 - self.place
+
+
+def constant_factor(op: ContractionOp) -> ConstantFactor | None:
+    """The constant weights, or the constant side of a matrix product whose other side is data; None without.
+
+    Weights may be stored in a file as signed integers with a scale.
+    """
+    places = (1,) if isinstance(op, WeightedOp) else (0, 1)
+    constants = [ConstantFactor(i, x) for i in places if (x := _numbers(op.operands[i], op)) is not None]
+    return constants[0] if len(constants) == 1 and constants[0].numbers.any() else None
+
+
+def _numbers(value: SSAValue, op: ContractionOp) -> Array | None:
+    if isinstance(value.owner, ConstantOp):
+        return value.owner.value.array
+    cast = value.owner if isinstance(op, WeightedOp) and isinstance(value.owner, DequantizeCastOp) else None
+    if cast is None or not isinstance(cast.input.owner, ConstantOp):
+        return None
+    element = element_of(cast.input)
+    if not isinstance(element, UniformType) or not element.is_signed or any(element.zero_points):
+        return None
+    (real,) = cast.evaluate(cast.input.owner.value.array)
+    return np.asarray(real)
 
 
 def terms_of(op: ContractionOp) -> int:
@@ -86,7 +121,7 @@ def precision_of_row_weights(op: ContractionOp, least: float) -> RowWeights:
         op: The contraction.
         least: The least number that was observed of its data.
     """
-    weights = cast(ConstantOp, constant_factor(op)).value.array
+    weights = cast(ConstantFactor, constant_factor(op)).numbers
     return "int8" if least >= 0 and ((weights >= 0).all() or (weights <= 0).all()) else "int16"
 
 
@@ -101,7 +136,7 @@ def divide_rows(op: ContractionOp) -> list[Operation]:
     The observer of the contraction's result observes the product then. The quotients and the sums get observers of
     their own, and the product the names of the tensor.
     """
-    place = 0 if op.operands[0].owner is not constant_factor(op) else 1
+    place = cast(ConstantFactor, constant_factor(op)).data
     x, axes = op.operands[place], _axes(op, place)
     magnitudes = AbsOp.make([x])
     largest = ReduceMaxOp.make([magnitudes.y], {"axes": DenseArrayBase.from_list(i64, axes)})
@@ -159,10 +194,10 @@ def _axes(op: ContractionOp, place: int) -> Sequence[int]:
 
 def _largest_sum(op: ContractionOp) -> float:
     """The largest magnitude of sums of data in [−1, 1]."""
-    constant = cast(ConstantOp, constant_factor(op))
-    weights = np.abs(constant.value.array.astype(np.float64))
+    constant = cast(ConstantFactor, constant_factor(op))
+    weights = np.abs(constant.numbers.astype(np.float64))
     if isinstance(op, WeightedOp):
         sums = weights.sum(axis=tuple(i for i in range(weights.ndim) if i != op.CHANNEL_AXIS))
     else:
-        sums = weights.sum(axis=-2 if op.operands[1].owner is constant else -1)
+        sums = weights.sum(axis=-2 if constant.place else -1)
     return float(sums.max())
