@@ -2,6 +2,10 @@
 // RUN: qmlir-opt --quantize="recipe=detector residuals=same" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=super-resolution" %s | filecheck %s --check-prefix=LAST
 // RUN: qmlir-opt --quantize="recipe=auto" %s | filecheck %s --check-prefix=GIVEN
+// RUN: qmlir-opt --quantize="recipe=none activations=static" %s | filecheck %s --check-prefix=GIVEN
+// RUN: qmlir-opt --quantize="recipe=audio-front-end" %s | filecheck %s --check-prefix=GIVEN
+// RUN: qmlir-opt --quantize="recipe=decoder" %s | filecheck %s --check-prefix=GIVEN
+// RUN: qmlir-opt --quantize="recipe=transformer" %s | filecheck %s --check-prefix=GIVEN
 
 // A named recipe sets its options and rules whatever the graph is; options that are given win, and no recipe of itself widens what int8 says.
 // NAMED-LABEL: func.func @block
