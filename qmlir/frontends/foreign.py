@@ -44,7 +44,7 @@ def refusal(path: Path) -> FileError:
     advised = _KERAS_REMEDY if is_saved_model(path) else FOREIGN.get(path.suffix.lower())
     return FileError(
         path,
-        "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
+        "must be an .onnx, a .tflite, a .gguf or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
         remedy=advised or remedy,
     )
 

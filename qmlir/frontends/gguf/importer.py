@@ -14,11 +14,11 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.errors import FileError, OptionError, near_misses
-from qmlir.frontends.cut import listed
+from qmlir.errors import OptionError, near_misses
 from qmlir.frontends.gguf.network import Network
 from qmlir.frontends.gguf.reader import read_file
-from qmlir.frontends.gguf.settings import OTHER_MODEL, Settings
+from qmlir.frontends.gguf.settings import Settings
+from qmlir.frontends.gguf.tensors import check_tensors
 
 ROWS, CONTEXT = 1, 512
 """The default number of tokens in a call, and the default of places, unless the model was trained for fewer."""
@@ -41,12 +41,8 @@ def load_gguf(path: Path, *, bind: Mapping[str, int] | None = None) -> ModuleOp:
     file = read_file(path)
     settings = Settings.of(file)
     rows, context = _sizes(settings, bind or {})
-    network = Network(file, settings, rows, context)
-    if unread := sorted(set(file.tensors) - network.expected()):
-        raise FileError(
-            file.name, "must have no tensors but those of its architecture", got=listed(unread), remedy=OTHER_MODEL
-        )
-    return network.build()
+    check_tensors(file, settings)
+    return Network(file, settings, rows, context).build()
 
 
 def _sizes(settings: Settings, bind: Mapping[str, int]) -> tuple[int, int]:

@@ -17,19 +17,17 @@ from qmlir.dialects.nn.functions import SwishOp
 from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
 from qmlir.dialects.nn.movement import ConcatOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.normalization import RMSNormOp, SoftmaxOp
-from qmlir.errors import FileError
 from qmlir.frontends.builder import Node, Operand, Properties
 from qmlir.frontends.function import Builder, Constant
 from qmlir.frontends.gguf.reader import File
 from qmlir.frontends.gguf.settings import Settings
+from qmlir.frontends.gguf.tensors import EMBEDDING, OUTPUT, PERIODS
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import TensorOp, shape_of
 from qmlir.ir.states import StateAttr
 
 HIDDEN = -1e9
 """The score of a place that a token does not see; softmax makes 0 of it."""
-
-_EMBEDDING, _OUTPUT, _PERIODS = "token_embd.weight", "output.weight", "rope_freqs.weight"
 
 
 @dataclass
@@ -42,15 +40,6 @@ class Network:
     context: int
     builder: Builder = field(init=False)
 
-    def expected(self) -> set[str]:
-        """The names of all tensors that a file of this architecture may have."""
-        s = self.settings
-        layers = ["attn_norm.weight", "ffn_norm.weight"]
-        layers += [f"{n}.{part}" for n in _LINEAR for part in ("weight", "bias")]
-        layers += ["attn_q_norm.weight", "attn_k_norm.weight"] if s.architecture.norms else []
-        shared = {_EMBEDDING, _OUTPUT, "output_norm.weight", _PERIODS}
-        return shared | {f"blk.{i}.{name}" for i in range(s.layers) for name in layers}
-
     def build(self) -> ModuleOp:
         """Returns the module."""
         s = self.settings
@@ -59,7 +48,7 @@ class Network:
         kept = [TensorType(f32, [s.kv_heads, self.context, n]) for n in (s.head, s.value)] * s.layers
         self.builder = Builder.of(["token", "pos", *caches], [*places, *kept], Budget())
         token, pos, *states = self.builder.block.args
-        embedding = self.weight(_EMBEDDING, -1, s.width)
+        embedding = self.weight(EMBEDDING)
         x = self.add("token_embd", GatherOp, [embedding, token], {"axis": 0})
         cos, sin = self.turns(pos)
         shared = _Shared(pos, cos, sin, self.seen(pos))
@@ -70,7 +59,7 @@ class Network:
             x = layer.feed_forward(x)
             results += new
         x = self.norm("output_norm", x)
-        last = self.weight(_OUTPUT, *embedding.shape) if _OUTPUT in self.file.tensors else embedding
+        last = self.weight(OUTPUT) if OUTPUT in self.file.tensors else embedding
         logits = self.add("logits", FullyConnectedOp, [x, last, None])
         marks = {2 + i: StateAttr.of(1 + i) for i in range(len(states))}
         return self.builder.finish([logits, *results], ["logits", *(f"{name}_out" for name in caches)], marks)
@@ -95,34 +84,21 @@ class Network:
             node.commit([x], self.builder.block.add_ops, rename=False)
         return self.add(name, steps[-1][0], [x], steps[-1][1])
 
-    def weight(self, name: str, *shape: int) -> Constant:
-        """Returns a tensor of the file, which must be of a shape; −1 is any size.
-
-        Raises:
-            FileError: The file has no such tensor, or its shape is another.
-        """
-        entry = self.file.tensors.get(name)
-        if entry is None:
-            raise FileError(self.file.name, f'must have the tensor "{name}"', got="none", remedy=_AGAIN)
-        if len(entry.shape) != len(shape) or any(n not in (-1, m) for n, m in zip(shape, entry.shape, strict=True)):
-            wanted = str(list(shape)).replace("-1", "?")
-            raise FileError(
-                self.file.name, f'tensor "{name}" must be of shape {wanted}', got=str(list(entry.shape)), remedy=_AGAIN
-            )
+    def weight(self, name: str) -> Constant:
+        """Returns a tensor of the file."""
         array, levels = self.file.read(name)
         return Constant(array, name, levels)
 
     def norm(self, name: str, x: SSAValue) -> SSAValue:
         """Normalizes the last dimension by its root mean square, and scales it."""
-        axis, width = len(shape_of(x)) - 1, shape_of(x)[-1]
-        even = self.add(f"{name}.normalized", RMSNormOp, [x], {"axis": axis, "epsilon": self.settings.epsilon})
-        return self.add(name, MulOp, [even, self.weight(f"{name}.weight", width)])
+        properties = {"axis": len(shape_of(x)) - 1, "epsilon": self.settings.epsilon}
+        even = self.add(f"{name}.normalized", RMSNormOp, [x], properties)
+        return self.add(name, MulOp, [even, self.weight(f"{name}.weight")])
 
-    def linear(self, name: str, x: SSAValue, outputs: int) -> SSAValue:
+    def linear(self, name: str, x: SSAValue) -> SSAValue:
         """A fully connected layer, with a bias if the file has one."""
-        bias = self.weight(f"{name}.bias", outputs) if f"{name}.bias" in self.file.tensors else None
-        weights = self.weight(f"{name}.weight", outputs, shape_of(x)[-1])
-        return self.add(name, FullyConnectedOp, [x, weights, bias])
+        bias = self.weight(f"{name}.bias") if f"{name}.bias" in self.file.tensors else None
+        return self.add(name, FullyConnectedOp, [x, self.weight(f"{name}.weight"), bias])
 
     # ------------------------------------------------------------------------------------------------------------
     # What all layers share
@@ -131,8 +107,8 @@ class Network:
         """Yields cosine and sine of the angles at the tokens' places, [rows, head / 2]."""
         s = self.settings
         periods = s.base ** (np.arange(0, s.head, 2) / s.head)
-        if _PERIODS in self.file.tensors:
-            periods *= self.weight(_PERIODS, s.head // 2).array
+        if PERIODS in self.file.tensors:
+            periods *= self.weight(PERIODS).array
         angles = np.arange(self.context)[:, None] / s.factor / periods
         for name, function in (("cos", np.cos), ("sin", np.sin)):
             table = Constant(function(angles).astype(np.float32), f"rope.{name}s")
@@ -154,11 +130,6 @@ Step = tuple[type[MovementOp], Properties]
 
 _SWAP: Step = (TransposeOp, {"permutation": [1, 0, 2]})
 """Exchanges rows or places with heads."""
-
-_LINEAR = ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")
-"""The fully connected layers of a block."""
-
-_AGAIN = "download or convert the model again"
 
 
 @dataclass(frozen=True)
@@ -204,16 +175,16 @@ class _Layer:
             "attended.rows", self.add("attended", MatMulOp, [shares, v]),
             (ReshapeOp, {"shape": [s.heads, rows, s.value]}), _SWAP, (ReshapeOp, {"shape": [rows, s.heads * s.value]}),
         )  # fmt: skip
-        y = net.linear(f"{self.name}.attn_output", mixed, s.width)
+        y = net.linear(f"{self.name}.attn_output", mixed)
         return [self.add("attn_sum", AddOp, [x, y]), k, v]
 
     def feed_forward(self, x: SSAValue) -> SSAValue:
         """Returns x after the gated feed-forward network."""
-        net, s = self.network, self.network.settings
+        net = self.network
         y = net.norm(f"{self.name}.ffn_norm", x)
-        gate = self.add("ffn_swish", SwishOp, [net.linear(f"{self.name}.ffn_gate", y, s.inner)], {"alpha": 1.0})
-        gated = self.add("ffn_gated", MulOp, [gate, net.linear(f"{self.name}.ffn_up", y, s.inner)])
-        return self.add("ffn_sum", AddOp, [x, net.linear(f"{self.name}.ffn_down", gated, s.width)])
+        gate = self.add("ffn_swish", SwishOp, [net.linear(f"{self.name}.ffn_gate", y)], {"alpha": 1.0})
+        gated = self.add("ffn_gated", MulOp, [gate, net.linear(f"{self.name}.ffn_up", y)])
+        return self.add("ffn_sum", AddOp, [x, net.linear(f"{self.name}.ffn_down", gated)])
 
     # ------------------------------------------------------------------------------------------------------------
     # Parts of attention
@@ -228,7 +199,7 @@ class _Layer:
 
     def heads(self, name: str, x: SSAValue, count: int, size: int) -> SSAValue:
         """Projects rows to heads, [rows, count, size]."""
-        y = self.network.linear(f"{self.name}.{name}", x, count * size)
+        y = self.network.linear(f"{self.name}.{name}", x)
         return self.move(f"{name}.split", y, (ReshapeOp, {"shape": [self.network.rows, count, size]}))
 
     def turned(self, name: str, x: SSAValue, count: int) -> SSAValue:

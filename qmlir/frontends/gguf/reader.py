@@ -25,7 +25,7 @@ MAGIC = b"GGUF"
 Value = int | float | bool | str | Array | None
 """The value of a metadata key; None for a list of texts."""
 
-_AGAIN = "download or write the file again"
+AGAIN_REMEDY = "download or write the file again"
 
 _NUMBERS = {
     0: "<u1",
@@ -109,7 +109,7 @@ def read_file(path: Path) -> File:
         got = "big-endian numbers" if swapped else f"version {version}"
         raise FileError(
             path, "must be a GGUF file of version 2 or 3 with little-endian numbers", got=got,
-            remedy="convert it by the newest gguf package",
+            remedy="convert the model again by the newest release of its converter",
         )  # fmt: skip
     tensors, pairs = at.count(_LEAST_TENSOR, "tensors"), at.count(_LEAST_PAIR, "metadata keys")
     metadata = dict[str, Value]()
@@ -164,7 +164,7 @@ class _Cursor:
     place: int = 0
 
     def error(self, need: str, got: str) -> FileError:
-        return FileError(self.file, need, got=got, remedy=_AGAIN)
+        return FileError(self.file, need, got=got, remedy=AGAIN_REMEDY)
 
     def require(self, holds: bool, need: str, got: str) -> None:
         """Raises FileError unless something holds."""

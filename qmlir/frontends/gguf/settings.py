@@ -8,7 +8,7 @@ import numpy as np
 from qmlir.errors import FileError
 from qmlir.frontends.gguf.reader import File, Value
 
-OTHER_MODEL = "export the model to .onnx, with a cache of fixed size"
+OTHER_REMEDY = "export the model to .onnx, with a cache of fixed size"
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Settings:
         if not isinstance(name, str) or name not in ARCHITECTURES:
             raise FileError(
                 file.name, f"its general.architecture must be of the Llama family: {', '.join(ARCHITECTURES)}",
-                got=str(name), remedy=OTHER_MODEL,
+                got=str(name), remedy=OTHER_REMEDY,
             )  # fmt: skip
         keys = _Keys(file, name)
         keys.refuse_others()
@@ -109,7 +109,7 @@ class _Keys:
     file: File
     name: str
 
-    def error(self, key: str, need: str, got: object, remedy: str = OTHER_MODEL) -> FileError:
+    def error(self, key: str, need: str, got: object, remedy: str = OTHER_REMEDY) -> FileError:
         return FileError(self.file.name, f"its {self.name}.{key} {need}", got=str(got), remedy=remedy)
 
     def value(self, key: str) -> Value:

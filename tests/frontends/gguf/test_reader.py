@@ -47,7 +47,10 @@ CASES: dict[str, tuple[bytes, str]] = {
     "empty": (b"", "must be a GGUF file, got other bytes at its start"),
     "other": (b"GGML" + GOOD[4:], "must be a GGUF file, got other bytes"),
     "short": (b"GGUF", "must hold a number at byte 4, 4 bytes, got 0 more"),
-    "version 1": (b"GGUF\1\0\0\0" + GOOD[8:], "version 2 or 3 with little-endian numbers, got version 1; convert it"),
+    "version 1": (
+        b"GGUF\1\0\0\0" + GOOD[8:],
+        "version 2 or 3 with little-endian numbers, got version 1; convert the model again",
+    ),
     "big-endian": (b"GGUF\0\0\0\3" + GOOD[8:], "got big-endian numbers"),
     "2^60 tensors": (GOOD[:8] + HUGE + GOOD[16:], "as many tensors as it says, got 1152921504606846976 in"),
     "2^60 keys": (GOOD[:16] + HUGE + GOOD[24:], "as many metadata keys as it says"),
