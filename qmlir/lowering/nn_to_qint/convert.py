@@ -73,6 +73,7 @@ from qmlir.lowering.nn_to_qint.normalization import (
     lower_rms_norm,
     lower_softmax,
 )
+from qmlir.lowering.nn_to_qint.rows import lower_divide_rows, lower_multiply_rows, lower_row_magnitudes
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
 from qmlir.numerics.levels import Levels
@@ -277,6 +278,9 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.ResizeOp: lower_resize,
     nn.SoftmaxOp: lower_softmax,
     nn.AttendOp: lower_attend,
+    nn.RowMagnitudesOp: lower_row_magnitudes,
+    nn.DivideRowsOp: lower_divide_rows,
+    nn.MultiplyRowsOp: lower_multiply_rows,
     nn.LogSoftmaxOp: lower_log_softmax,
     nn.LpNormalizationOp: lower_lp_normalization,
     nn.LayerNormOp: lower_layer_norm,
