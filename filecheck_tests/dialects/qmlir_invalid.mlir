@@ -84,6 +84,27 @@ func.func @c2_bits() attributes {qmlir.levels = #qmlir.levels<groups, bits = 8, 
 
 // -----
 
+// expected-error@+1 {{affine levels are integers of 2 to 8 bits from 0 or half of them below 0 on, in blocks of 1 or more, got 4, -7, 1}}
+func.func @c2_least() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = -7, size = 1, scales = #qmlir.weights<tensor<1x1xf32>, [1.0]>, offsets = #qmlir.weights<tensor<1x1xf32>, [1.0]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{scales of affine levels have two dimensions, and offsets the same or no rows}}
+func.func @c2_offsets() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = -8, size = 1, scales = #qmlir.weights<tensor<2x1xf32>, [1.0, 2.0]>, offsets = #qmlir.weights<tensor<1x1xf32>, [1.0]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{scales and offsets of affine levels are f32}}
+func.func @c2_scales() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = 0, size = 1, scales = #qmlir.weights<tensor<1x1xf16>, [1.0]>, offsets = #qmlir.weights<tensor<0x1xf32>, []>>} {
+  func.return
+}
+
+// -----
+
 // expected-error@+1 {{multipliers of groups are i8 of two dimensions, 1 or more}}
 func.func @c2_multipliers() attributes {qmlir.levels = #qmlir.levels<groups, bits = 4, size = 32, multipliers = #qmlir.weights<tensor<1x1xi8>, [0]>>} {
   func.return
