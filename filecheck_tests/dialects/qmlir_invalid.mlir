@@ -42,7 +42,7 @@ func.func @name_twice(%x: tensor<2xf32> {qmlir.name = #qmlir.name<nodes ["a"], n
 
 // -----
 
-// expected-error@+1 {{levels are even, groups, codebook, blocks, got odd}}
+// expected-error@+1 {{levels are even, groups, codebook, affine, blocks, got odd}}
 func.func @c1_form() attributes {qmlir.levels = #qmlir.levels<odd, bits = 4>} {
   func.return
 }
