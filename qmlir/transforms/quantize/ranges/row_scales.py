@@ -28,12 +28,15 @@ from qmlir.dialects.nn import (
     ClampOp,
     ConstantOp,
     Conv2DOp,
+    DivideRowsOp,
     DivOp,
     FullyConnectedOp,
     MatMulOp,
     MaximumOp,
     MulOp,
+    MultiplyRowsOp,
     ReduceMaxOp,
+    RowMagnitudesOp,
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.queries import bound_properties
@@ -160,6 +163,39 @@ def divide_rows(op: ContractionOp) -> list[Operation]:
     return [*(o for o in before if o is not least), *after]
 
 
+def divide_rows_in_integers(op: FullyConnectedOp | MatMulOp, bounds: tuple[float, float]) -> DivideRowsOp:
+    """Divides the rows that a contraction reads, and multiplies its sums, in integers; returns the quotients.
+
+    The observer of the contraction's result observes what it returned, which keeps the names of the tensor. The weights
+    bound the sums. Products beyond the result's bounds saturate, as the result does once the bias is added.
+
+    Args:
+        op: The contraction.
+        bounds: The observed bounds of its result.
+    """
+    x, result, bias = op.operands[0], op.results[0], op.b if isinstance(op, WeightedOp) else None
+    magnitudes, quotients = RowMagnitudesOp.make([x]), DivideRowsOp.make([x])
+    op.operands = [quotients.y, op.operands[1]]
+    product = MultiplyRowsOp.make([result, magnitudes.y])
+    after: list[Operation] = [product, *([AddOp.make([product.y, bias])] if bias is not None else [])]
+    named, limit = node_name(op), _largest_sum(op)
+    _finish(op, after)
+    Rewriter.insert_op([magnitudes, quotients], InsertPoint.before(op))
+    locate([magnitudes, quotients], op.location)
+    observe(magnitudes.y, f"{named} magnitudes", (0.0, 1.0))  # they are stored in steps of the rows, whatever it is
+    observe(result, f"{named} sums", (-limit, limit))
+    added = 0.0 if bias is None else float(np.abs(cast(ConstantOp, bias.owner).value.array).max(initial=0))
+    for between in after[:-1]:
+        room = added if between is product else 0.0
+        observe(between.results[0], f"{named} {between.name}", (bounds[0] - room, bounds[1] + room))
+    return quotients
+
+
+def observe(value: SSAValue, name: str, bounds: tuple[float, float]) -> None:
+    """Puts an observer with a range behind what makes a value."""
+    Rewriter.insert_op(ObserveOp(value, name, bounds), InsertPoint.after(cast(Operation, value.owner)))
+
+
 def clamp_behind(op: ContractionOp) -> list[Operation]:
     """Clamps on floats what a contraction clamps to a bound that its steps may round; returns the new operation."""
     after: list[Operation] = []
@@ -174,6 +210,7 @@ def _finish(op: ContractionOp, after: list[Operation]) -> None:
         for name in bound_properties(op.bounds()):
             del op.properties[name]
     op.y.replace_uses_with_if(after[-1].results[0], lambda use: use.operation is not after[0])
+    after[-1].results[0].name_hint, op.y.name_hint = op.y.name_hint, None
     Rewriter.insert_op(after, InsertPoint.after(op))
     locate(after, op.location)
     names = names_of(op)
