@@ -40,8 +40,9 @@ from qmlir.dialects.nn import (
     RowMagnitudesOp,
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
+from qmlir.dialects.nn.quantizable import widest
 from qmlir.dialects.nn.queries import bound_properties
-from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -144,6 +145,20 @@ def type_of_row_sums(seen: Observation, finest: float, bits: int = MOST_BITS) ->
         bits: The bits of the largest sum.
     """
     return UniformType.per_tensor(i32, power_of_two_above(max(seen.bounds[1] * 2.0**-bits, finest)))
+
+
+def type_of_magnitudes(value: SSAValue) -> UniformType | None:
+    """The type of 32 bits of magnitudes by which sums are multiplied, in steps of the rows; None for other values.
+
+    Magnitudes that are moved, as in a cache, have a type from their range.
+    """
+    op, readers = value.owner, [u.operation for u in value.uses]
+    if not isinstance(op, RowMagnitudesOp) or not isinstance(op.x.owner, DequantizeCastOp):
+        return None
+    if not all(isinstance(o, MultiplyRowsOp | ObserveOp | QuantizeCastOp) for o in readers):
+        return None
+    rows = op.x.owner.quantized
+    return UniformType.per_tensor(i32, rows.scale, 0, 0, widest(rows))
 
 
 def divide_rows(op: ContractionOp) -> list[Operation]:
