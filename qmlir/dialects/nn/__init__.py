@@ -20,6 +20,7 @@ from qmlir.dialects.nn import (
     normalization,
     reduction,
     resize,
+    rotation,
 )
 from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.bitwise import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
@@ -125,6 +126,7 @@ from qmlir.dialects.nn.reduction import (
     ReduceSumOp,
 )
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
+from qmlir.dialects.nn.rotation import HadamardOp
 from qmlir.ir.interfaces import TensorOp
 
 _FAMILIES = (
@@ -141,6 +143,7 @@ _FAMILIES = (
         movement,
         indexing,
         resize,
+        rotation,
     ),
     detection,
 )

@@ -23,6 +23,7 @@ from qmlir.lowering.nn_to_loops import (
     normalization,
     reduction,
     resize,
+    rotation,
 )
 
 
@@ -44,7 +45,10 @@ def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
 
 
 RULES: Registry[Rule] = Registry(
-    *map(_if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES)),
+    *map(
+        _if_plain,
+        (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES, rotation.RULES),
+    ),
     custom.RULES,
     detection.RULES,
     movement.RULES,
