@@ -63,6 +63,8 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
+Rotate: TypeAlias = Literal["none", "residual"]
+
 Format: TypeAlias = tuple[Schema, Precision]
 
 WEIGHT_SETTINGS = (
@@ -113,6 +115,11 @@ class QuantConfig:
     attention: Attention = option(
         "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"
     )
+    rotate: Rotate = option(
+        "none",
+        "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
+        "RMS normalizations and layers read",
+    )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def op_config(self) -> "OpConfig":
@@ -162,6 +169,7 @@ class QuantOptions(TypedDict, total=False):
     weight_levels: str | None
     residuals: str | None
     attention: str | None
+    rotate: str | None
     glow_exact: bool | None
 
 

@@ -10,7 +10,6 @@ from qmlir.backends.forms import Forms, constant
 from qmlir.backends.onnx.graph import Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn import rotation
 from qmlir.dialects.nn.base import is_float, is_quantized, is_unsigned
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
@@ -20,6 +19,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import is_integer
+from qmlir.numerics.hadamard import transformed
 
 exports: Forms[Values] = Forms()
 
@@ -117,7 +117,7 @@ def matmul(op: nn.MatMulOp, values: Values) -> None:
 def hadamard(op: nn.HadamardOp, values: Values) -> None:
     """Writes MatMul with a constant matrix of ±1, on rows of a block each; beside quantized data it is of bytes."""
     graph, (count, size), x = values.graph, op.blocks(), values.real(op.x)
-    signs = rotation.hadamard(np.eye(size, dtype=np.int8 if is_quantized(op.x) else x.dtype))
+    signs = transformed(np.eye(size, dtype=np.int8 if is_quantized(op.x) else x.dtype))
     matrix = graph.constant(signs)
     if is_quantized(op.x):
         matrix = values.dequantized(matrix, UniformType.per_tensor(i8, 1.0), (0, 1))

@@ -15,6 +15,7 @@ from qmlir.dialects.nn.quantizable import NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
 from qmlir.ir.samples import Axes, kept_axis
+from qmlir.numerics.hadamard import transformed
 
 
 @irdl_op_definition
@@ -60,21 +61,10 @@ class HadamardOp(UnaryTensorOp, NNOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         with np.errstate(all="ignore"):
-            return (hadamard(x.reshape(self.blocks())).reshape(x.shape),)
+            return (transformed(x.reshape(self.blocks())).reshape(x.shape),)
 
     def sums(self) -> Sums:
         return Sums.up_to(self.block.value.data * widest(uniform(self.x)), "the sum of its block")
 
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
         return scales(self.x) / scales(self.y)
-
-
-def hadamard(rows: Array) -> Array:
-    """Returns x · H for each row x, whose length is a power of two, in the array's own arithmetic."""
-    count, length = rows.shape
-    half = length // 2
-    while half:
-        low, high = np.moveaxis(rows.reshape(count, -1, 2, half), 2, 0)
-        rows = np.stack([low + high, low - high], axis=2).reshape(count, length)
-        half //= 2
-    return rows
