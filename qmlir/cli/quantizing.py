@@ -277,8 +277,10 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.settings.recorded import recorded_config
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import recognized, with_recipe
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -309,7 +311,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     require_measurable(arguments, automatic)
     settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
-    rotate(module, settings.config().rotate)
+    rotate(module, with_recipe(module, policy, settings)[1].config().rotate)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)
@@ -327,6 +329,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         used, seconds = samples if unseen else None, arguments.auto_seconds
         widened = widen(module, make, measured, used, policy, settings_given, seconds)
     quantized = make(policy, settings_given) if widened is None else widened.quantized
+    if (kind := recognized(module)) is not None:
+        report.append(kind.text(recorded_config(quantized).recipe))
     network = decided(quantized)
     for line in report:
         say(line)

@@ -21,6 +21,7 @@ from qmlir.dialects.nn import (
     reduction,
     resize,
     rotation,
+    rows,
 )
 from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.bitwise import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
@@ -127,6 +128,7 @@ from qmlir.dialects.nn.reduction import (
 )
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.dialects.nn.rotation import HadamardOp
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.ir.interfaces import TensorOp
 
 _FAMILIES = (
@@ -139,6 +141,7 @@ _FAMILIES = (
         functions,
         reduction,
         normalization,
+        rows,
         attention,
         movement,
         indexing,

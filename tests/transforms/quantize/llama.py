@@ -43,7 +43,7 @@ class _Writer:
 
 
 def llama(*, layers: int = 2, tied: bool = True, seed: int = 0) -> onnx.ModelProto:
-    """A decoder for four rows a call: residual stream, rotary embedding, keys that heads share, gated layers, caches."""
+    """A decoder for four rows a call: residual stream, rotary embedding, shared keys, gated layers and caches."""
     w = _Writer(seed)
     table = w.weights(WORDS, WIDTH)
     table[:, LARGE] *= 40

@@ -246,13 +246,14 @@ def apply_profile(
     matches = _matches(module, profile, by_name, simplified=simplified)
     missing = [m for m in matches if m.tensor is None and not _may_lack(m.observer)]
     if missing and not (partial and len(missing) < len(matches)):
-        rotated = f" with rotate={what}" if (what := ROTATION.of(module)) is not None else ""
+        rotated = ROTATION.of(module)
+        network = "this model" if rotated is None else f"this model with rotate={rotated}"
         raise ProfileError(
             source,
             f"must be of this network, whose tensors {_some([m.name for m in missing])} it lacks",
             got=f"a profile of {counted(len(profile.tensors), 'tensor')}, {_some(list(profile.tensors))} "
             f'("{missing[0].name}" is {missing[0].reason})',
-            remedy=f"profile this model{rotated}, or accept what fits with {switch}",
+            remedy=f"profile {network}, or accept what fits with {switch}",
         )
     for match in matches:
         if match.tensor is not None:
