@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Matrix = npt.NDArray[np.float64]
 Array = npt.NDArray[Any]
+Matrix = Array
+"""A square matrix, in f64."""
 
 
 def transformed(rows: Array) -> Array:

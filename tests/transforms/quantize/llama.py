@@ -13,7 +13,7 @@ WIDTH, HEADS, SHARED, HEAD, INNER, WORDS, ROWS, PLACES = 24, 4, 2, 8, 32, 40, 4,
 LARGE = 5
 """A channel of the stream that is far larger than the others, while layers weigh it as the others."""
 
-STATES = {f"{name}{layer}": f"{name}{layer}_out" for layer in range(2) for name in "kv"}
+STATES = {f"{name}0": f"{name}0_out" for name in "kv"}
 
 Array = npt.NDArray[Any]
 
@@ -42,7 +42,7 @@ class _Writer:
         return self.node("RMSNormalization", x, gain, epsilon=1e-5)
 
 
-def llama(*, layers: int = 2, tied: bool = True, seed: int = 0) -> onnx.ModelProto:
+def llama(*, layers: int = 1, tied: bool = True, seed: int = 0) -> onnx.ModelProto:
     """A decoder for four rows a call: residual stream, rotary embedding, shared keys, gated layers and caches."""
     w = _Writer(seed)
     table = w.weights(WORDS, WIDTH)

@@ -31,7 +31,7 @@ import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -199,8 +199,9 @@ class ResidualStream:
                 return [op.operands[0]]
             case Operation():
                 raise InexactError(f"{_called(op)} writes it")
-            case _:
-                raise InexactError(f'it begins with the input "{tensor_name(value) or f"input{value.index}"}"')
+            case Block():
+                place = value.index if isinstance(value, BlockArgument) else 0
+                raise InexactError(f'it begins with the input "{tensor_name(value) or f"input{place}"}"')
 
     def _read(self, use: Use) -> list[SSAValue]:
         """Notes what reads a tensor; returns the tensors of the stream that this makes."""
