@@ -298,6 +298,7 @@ def quantize(
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import with_recipe
     from qmlir.transforms.quantize.quantize import learns_ranges
     from qmlir.transforms.quantize.ranges.growing_states import warn_of_growing_states
     from qmlir.transforms.quantize.ranges.observers import observers
@@ -307,6 +308,7 @@ def quantize(
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
     settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
+    rules, settings = with_recipe(result, rules, settings)
     config = settings.config()
     if target is not None:
         from qmlir.devices import text_of
@@ -329,7 +331,7 @@ def quantize(
     note_reading(result, _notes(preprocess, dtype))
     Pipeline(*() if target is None else stages.FOR_DEVICE).apply(result, context)
     step = configured_pass("quantize", {"fail_on_float": bool(fail_on_float)})
-    context.policy = rules.with_default(config.options())
+    context.policy = rules.with_default({**config.options(), "recipe": "none"})  # it is in the rules and options
     if not is_imported:  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
     step.apply(context, result)

@@ -269,8 +269,10 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.settings.recorded import recorded_config
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import recognized
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -318,6 +320,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         used, seconds = samples if unseen else None, arguments.auto_seconds
         widened = widen(module, make, measured, used, policy, settings_given, seconds)
     quantized = make(policy, settings_given) if widened is None else widened.quantized
+    if (kind := recognized(module)) is not None:
+        report.append(kind.text(recorded_config(quantized).recipe))
     network = decided(quantized)
     for line in report:
         say(line)

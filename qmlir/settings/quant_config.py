@@ -66,6 +66,10 @@ Attention: TypeAlias = Literal["auto", "stored"]
 
 Activations: TypeAlias = Literal["static", "dynamic"]
 
+RecipeName: TypeAlias = Literal[
+    "auto", "none", "detector", "super-resolution", "audio-front-end", "decoder", "transformer"
+]
+
 Format: TypeAlias = tuple[Schema, Precision]
 
 WEIGHT_SETTINGS = (
@@ -120,6 +124,12 @@ class QuantConfig:
         "static",
         "scales of what layers read; dynamic: a scale for each row, computed in integers, and 8 bits; tensors "
         "between layers have 16",
+    )
+    recipe: RecipeName = option(
+        "auto",
+        "options and rules for a kind of network, which options and rules that are given override; auto: those of the "
+        "kind that the graph tells, unless they give more bits than the precision says: with these, precision=auto "
+        "begins",
     )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
@@ -176,6 +186,7 @@ class QuantOptions(TypedDict, total=False):
     residuals: str | None
     attention: str | None
     activations: str | None
+    recipe: str | None
     glow_exact: bool | None
 
 

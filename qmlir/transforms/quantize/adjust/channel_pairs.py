@@ -333,10 +333,14 @@ def observe_anew(block: Block, tensors: Iterable[SSAValue], inputs: Sequence[Seq
             require_finite(observers[value].tensor.data, array)
             seen[value].update(array)
     for value, profile in seen.items():
-        observer = observers[value]
-        observer.range = bounds_attribute(profile.lo, profile.hi)
-        observer.histogram = HistogramAttr.of(profile.exponent, profile.first, profile.counts)
-        observer.average = bounds_attribute(*profile.average_range)
+        observe_as(observers[value], profile)
+
+
+def observe_as(observer: ObserveOp, profile: TensorProfile) -> None:
+    """Writes the range, the histogram and the average range of a profile on an observer."""
+    observer.range = bounds_attribute(profile.lo, profile.hi)
+    observer.histogram = HistogramAttr.of(profile.exponent, profile.first, profile.counts)
+    observer.average = bounds_attribute(*profile.average_range)
 
 
 def evaluations(
