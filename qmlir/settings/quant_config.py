@@ -64,6 +64,8 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
+Rotate: TypeAlias = Literal["none", "residual"]
+
 Activations: TypeAlias = Literal["static", "dynamic"]
 
 RecipeName: TypeAlias = Literal[
@@ -119,6 +121,11 @@ class QuantConfig:
     )
     attention: Attention = option(
         "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"
+    )
+    rotate: Rotate = option(
+        "none",
+        "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
+        "RMS normalizations and layers read",
     )
     activations: Activations = option(
         "static",
@@ -185,6 +192,7 @@ class QuantOptions(TypedDict, total=False):
     weight_levels: str | None
     residuals: str | None
     attention: str | None
+    rotate: str | None
     activations: str | None
     recipe: str | None
     glow_exact: bool | None
