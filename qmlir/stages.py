@@ -49,6 +49,7 @@ QUANTIZE = (
     "fuse-attention",
     "widen-residuals",
     "divide-rows",
+    "divide-states",
     "split-squares",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",

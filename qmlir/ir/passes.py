@@ -119,6 +119,7 @@ PASSES: dict[str, str] = {
     "widen-residuals": "qmlir.transforms.quantize.prepare.widen_residuals:WidenResidualsPass",
     "separate-slices": "qmlir.transforms.quantize.ranges.separate_slices:SeparateSlicesPass",
     "divide-rows": "qmlir.transforms.quantize.prepare.divide_rows:DivideRowsPass",
+    "divide-states": "qmlir.transforms.quantize.prepare.divide_states:DivideStatesPass",
     "split-squares": "qmlir.transforms.quantize.prepare.split_squares:SplitSquaresPass",
     "keep-integers": "qmlir.transforms.quantize.adjust.search_inputs:KeepIntegersPass",
     "equalize-channels": "qmlir.transforms.quantize.adjust.equalize_channels:EqualizeChannelsPass",
