@@ -49,6 +49,7 @@ QUANTIZE = (
     "fuse-attention",
     "widen-residuals",
     "divide-rows",
+    "divide-states",
     "split-squares",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",
@@ -59,6 +60,7 @@ QUANTIZE = (
     "quantize-ops",
     "quantize-bias",
     "quantize-states",
+    "store-blocks",
     "narrow-floats",
     "quantize-integers",
     "cancel-casts",
