@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, get_args, overload
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -17,7 +17,7 @@ from qmlir.frontends.torch_modules import TorchModule, file_of, refuse_torch_mod
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
-from qmlir.ir.facts import DEVICE
+from qmlir.ir.facts import DEVICE, ROTATION
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
@@ -31,7 +31,7 @@ from qmlir.running.files import path_of
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.fields import FORMATS as EXPORT_FORMATS
-from qmlir.settings.quant_config import QuantConfig, QuantOptions, config_of
+from qmlir.settings.quant_config import QuantConfig, QuantOptions, Rotate, config_of
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -61,10 +61,11 @@ def load(
     """Reads a network from a file, or from a module of PyTorch.
 
     Args:
-        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), an `.mlir` file of nn or of tosa, or a
+        path: An `.onnx`, `.tflite`, `.gguf` or Caffe2 file (`.pb`, `.pbtxt`), an `.mlir` file of nn or of tosa, or a
             `torch.nn.Module`, which PyTorch's exporter writes as ONNX.
         example: What a module of PyTorch is called with: an array, a tuple of arrays, or a dict of them by parameter.
-        bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
+        bind: Values for the symbolic dimensions of an .onnx file, an unbound first dimension being 1; for a .gguf file,
+            `rows` and `context`.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.
@@ -121,8 +122,8 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
 
 
 def profile(
-    module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False, workers: Given = None,
-    done: Progress | None = None,
+    module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False, rotate: str = "none",
+    workers: Given = None, done: Progress | None = None,
 ) -> "Profile":  # fmt: skip
     """Learns the ranges of a float network's tensors by running the compiled network on samples.
 
@@ -132,6 +133,7 @@ def profile(
             and a list of them is a sequence of its own.
         bins: The most bins a histogram may have.
         per_channel: Whether to learn the same for each channel, along the last axis, too.
+        rotate: The rotations that the network will be quantized with, since rotated tensors have other ranges.
         workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
             threads of this process. A network with states is always profiled in this process.
         done: Is called with the number of samples that workers have done.
@@ -147,7 +149,7 @@ def profile(
     chosen = workers_of(workers)
     try:
         network = loaded(module)
-        profiler, observed = profiler_of(network, bins, per_channel=per_channel)
+        profiler, observed = profiler_of(network, bins, per_channel=per_channel, rotate=rotate)
         given = arguments.samples_given(samples)  # refused before the network is compiled
         executable = compile(observed)
         if chosen.elsewhere and not states_of(main_function(network)):
@@ -164,15 +166,24 @@ def profile(
     return found
 
 
-def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Profiler, ModuleOp]":
+def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = "none") -> "tuple[Profiler, ModuleOp]":
     """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
     from qmlir.running.profiler import Profiler
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
     module = loaded(module)
     refuse_opaque(module, "the network")
-    observed = Pipeline(*stages.OBSERVE)(module)
+    what = arguments.choice_given("rotate", rotate, get_args(Rotate))
+    observed = Pipeline(*stages.rotated(what), *stages.OBSERVE)(module)
     return Profiler(observed, most, per_channel=by_channel), Pipeline(*stages.PROFILE)(observed)
+
+
+def rotate(module: ModuleOp, what: str) -> None:
+    """Rotates the channels of a network without ranges in place, once; `what` is the setting `rotate`."""
+    from qmlir.transforms.quantize.ranges.observers import observers
+
+    if not ROTATION.on(module) and not observers(module):
+        Pipeline(*stages.rotated(what)).apply(module, make_context())
 
 
 class Replayed(list[dict[str, Array]]):
@@ -299,6 +310,7 @@ def quantize(
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import with_recipe
     from qmlir.transforms.quantize.quantize import learns_ranges
     from qmlir.transforms.quantize.ranges.growing_states import warn_of_growing_states
     from qmlir.transforms.quantize.ranges.observers import observers
@@ -308,6 +320,7 @@ def quantize(
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
     settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
+    rules, settings = with_recipe(result, rules, settings)
     config = settings.config()
     if target is not None:
         from qmlir.devices import text_of
@@ -316,6 +329,7 @@ def quantize(
     context = context_of(result)
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
+    rotate(result, config.rotate)
     samples = None
     is_imported = profile is None and is_as_imported(result) and not observers(result)
     if data is not None:
@@ -330,7 +344,7 @@ def quantize(
     note_reading(result, _notes(preprocess, dtype))
     Pipeline(*() if target is None else stages.FOR_DEVICE).apply(result, context)
     step = configured_pass("quantize", {"fail_on_float": bool(fail_on_float)})
-    context.policy = rules.with_default(config.options())
+    context.policy = rules.with_default({**config.options(), "recipe": "none"})  # it is in the rules and options
     if not is_imported:  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
     step.apply(context, result)

@@ -24,6 +24,12 @@ FOLD_CASTS = ("fold-qdq",)
 IMPORTED = (*SIMPLIFY, *FOLD_CASTS)
 """nn as imported from a model file → nn, on quantized types where the model file was quantized."""
 
+
+def rotated(what: str) -> Sequence[Step]:
+    """nn → nn: channels rotated before ranges are learned, as the setting `rotate` says."""
+    return () if what == "none" else (("rotate", {"what": what}),)
+
+
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: an observer on each activation tensor that remains after fusing."""
 
@@ -42,6 +48,8 @@ QUANTIZE = (
     "separate-slices",
     "fuse-attention",
     "widen-residuals",
+    "divide-rows",
+    "divide-states",
     "split-squares",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import IntegerType, i8, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import Forms, constant
 from qmlir.backends.onnx.graph import Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.base import is_float, is_unsigned
+from qmlir.dialects.nn.base import is_float, is_quantized, is_unsigned
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
@@ -19,6 +19,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import is_integer
+from qmlir.numerics.hadamard import transformed
 
 exports: Forms[Values] = Forms()
 
@@ -110,6 +111,18 @@ def _of_four_bits(value: SSAValue, values: Values) -> Tensor:
 def matmul(op: nn.MatMulOp, values: Values) -> None:
     """Writes MatMul."""
     values.define(op.y, values.graph.node("MatMul", values.real(op.lhs), values.real(op.rhs)))
+
+
+@exports(nn.HadamardOp)
+def hadamard(op: nn.HadamardOp, values: Values) -> None:
+    """Writes MatMul with a constant matrix of ±1, on rows of a block each; beside quantized data it is of bytes."""
+    graph, (count, size), x = values.graph, op.blocks(), values.real(op.x)
+    signs = transformed(np.eye(size, dtype=np.int8 if is_quantized(op.x) else x.dtype))
+    matrix = graph.constant(signs)
+    if is_quantized(op.x):
+        matrix = values.dequantized(matrix, UniformType.per_tensor(i8, 1.0), (0, 1))
+    y = graph.node("MatMul", graph.node("Reshape", x, graph.indices([count, size])), matrix)
+    values.define(op.y, graph.node("Reshape", y, graph.indices(shape_of(op.y))))
 
 
 @exports(nn.AttendOp)

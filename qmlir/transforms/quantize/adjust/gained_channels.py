@@ -243,7 +243,7 @@ def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> Gained
     for use in op.y.uses:
         if isinstance(use.operation, ObserveOp):
             continue
-        found = _layers_behind(use)
+        found = layers_behind(use)
         if found is None:
             others = True
         else:
@@ -261,7 +261,7 @@ def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> Gained
     return GainedChannels(op.y, gains, tuple(between), tuple(readers), op_configs.of_value(op.y).schema, bits)
 
 
-def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:
+def layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:
     """The operations that move whole rows of channels to fully connected layers, and these; None if others read them.
 
     Args:
@@ -271,7 +271,7 @@ def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] |
 
     def behind(use: Use) -> list[Use]:
         op = use.operation
-        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and _moves_rows(op)
+        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and moves_rows(op)
         return [u for u in op.results[0].uses if not isinstance(u.operation, ObserveOp)] if moves else []
 
     for each in reached([use], behind):
@@ -285,7 +285,7 @@ def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] |
     return between, readers
 
 
-def _moves_rows(op: Operation) -> bool:
+def moves_rows(op: Operation) -> bool:
     """Whether an operation moves whole rows of its first operand, along the last axis, and changes none."""
     if not isinstance(op, ReshapeOp | SliceOp | TransposeOp | GatherOp):
         return False

@@ -36,6 +36,7 @@ from qmlir.dialects.nn.quantizable import (
     data_values,
     is_weight,
 )
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp
 from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -80,7 +81,12 @@ from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_bra
 from qmlir.transforms.quantize.ranges.digits import find_kept, keep_digits, type_of_sums
 from qmlir.transforms.quantize.ranges.flat_ends import ranges_of_flat
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
-from qmlir.transforms.quantize.ranges.row_scales import type_of_row_sums, type_of_rows
+from qmlir.transforms.quantize.ranges.row_scales import (
+    BITS_TO_MULTIPLY,
+    type_of_magnitudes,
+    type_of_row_sums,
+    type_of_rows,
+)
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.ranges.state_parts import StateParts, parts_of_states
 from qmlir.transforms.quantize.reasons import (
@@ -169,6 +175,9 @@ class _Chooser:
             self._settle(default, self.kept.reasons)
 
     def _look_at(self, block: Block) -> None:
+        self.divided = {
+            o for o in block.ops if isinstance(o, ContractionOp) and isinstance(o.operands[0].owner, DivideRowsOp)
+        }
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
@@ -310,7 +319,7 @@ class _Chooser:
 
         If an integer operation computes the value, all its readers do; else only its integer readers.
         """
-        element = self._type_of_sums(value) or self.groups.type_of(value)
+        element = type_of_magnitudes(value) or self._type_of_sums(value) or self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             self._cast_for_others(value, value, element, able, InsertPoint.after(value.owner))
@@ -342,10 +351,14 @@ class _Chooser:
         """The type of 32 bits of a contraction whose readers need its digits; None if it has another type."""
         op = value.owner
         seen = self.observed.get(value)
-        if not self.wide or not isinstance(op, ContractionOp) or op not in self.kept.sums or seen is None:
+        if not self.wide or not isinstance(op, ContractionOp) or seen is None:
+            return None
+        if op not in self.kept.sums and op not in self.divided:
             return None
         types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
         finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
+        if op in self.divided:
+            return type_of_row_sums(seen, finest, BITS_TO_MULTIPLY)
         if op in self.kept.rows:
             return type_of_row_sums(seen, finest)
         power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
@@ -386,6 +399,8 @@ class _Chooser:
         exact = seen if value.owner in able else value
         views: dict[UniformType, SSAValue] = {}
         for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
+            if isinstance(use.operation, MultiplyRowsOp):
+                continue  # it reads sums and magnitudes as they are
             wanted = self._type_for(value, use.operation, use.index)
             if wanted == element:
                 continue
