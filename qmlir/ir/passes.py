@@ -132,6 +132,7 @@ PASSES: dict[str, str] = {
     "quantize-ops": "qmlir.transforms.quantize.apply.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.apply.quantize_bias:QuantizeBiasPass",
     "quantize-integers": "qmlir.transforms.quantize.apply.quantize_integers:QuantizeIntegersPass",
+    "store-blocks": "qmlir.transforms.quantize.apply.store_blocks:StoreBlocksPass",
     "narrow-floats": "qmlir.transforms.quantize.apply.narrow_floats:NarrowFloatsPass",
     "quantize-states": "qmlir.transforms.quantize.apply.quantize_states:QuantizeStatesPass",
     "cancel-casts": "qmlir.transforms.quantize.apply.cancel_casts:CancelCastsPass",

@@ -248,6 +248,12 @@ class OpConfig(QuantConfig):
         return weight_precision_beside(self.integers) if self.weight_precision == "same" else self.weight_precision
 
     @property
+    def blocks_bits(self) -> int | None:
+        """The bits in which weights are stored beside floats of 16 bits; None for the 16 bits of the floats."""
+        named = self.half is not None and self.weight_precision not in ("same", "int16")
+        return weight_bits(self.weight_precision) if named else None
+
+    @property
     def group(self) -> int | None:
         """The weights of a group that has a multiplier; None if channels have a scale and no more."""
         return None if self.granularity == "channel" else int(self.granularity.removeprefix("group-"))
