@@ -60,6 +60,7 @@ QUANTIZE = (
     "quantize-ops",
     "quantize-bias",
     "quantize-states",
+    "store-blocks",
     "narrow-floats",
     "quantize-integers",
     "cancel-casts",

@@ -64,7 +64,7 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
-Rotate: TypeAlias = Literal["none", "residual"]
+Rotate: TypeAlias = Literal["none", "residual", "all"]
 
 Activations: TypeAlias = Literal["static", "dynamic"]
 
@@ -125,7 +125,8 @@ class QuantConfig:
     rotate: Rotate = option(
         "none",
         "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
-        "RMS normalizations and layers read",
+        "RMS normalizations and layers read; all: also of attention's values, and of products before layers, at run "
+        "time",
     )
     activations: Activations = option(
         "static",
@@ -246,6 +247,12 @@ class OpConfig(QuantConfig):
     def stored_weights(self) -> WeightPrecision:
         """The storage of weights; by default that of the activations, but always signed."""
         return weight_precision_beside(self.integers) if self.weight_precision == "same" else self.weight_precision
+
+    @property
+    def blocks_bits(self) -> int | None:
+        """The bits in which weights are stored beside floats of 16 bits; None for the 16 bits of the floats."""
+        named = self.half is not None and self.weight_precision not in ("same", "int16")
+        return weight_bits(self.weight_precision) if named else None
 
     @property
     def group(self) -> int | None:
