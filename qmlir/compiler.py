@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args, overload
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import stages
+from qmlir.backends.cpu.products import adding_in_machine_code
 from qmlir.dialects.inputs import note_reading, reading_notes
 from qmlir.errors import OptionError, ProfileError
 from qmlir.frontends import read_network
@@ -279,6 +280,7 @@ def _notes(preprocess: str | None, dtype: str | None) -> ReadingNotes:
     return ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None})
 
 
+@adding_in_machine_code
 @collected_rarely
 def quantize(
     module: Network,
