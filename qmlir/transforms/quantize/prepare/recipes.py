@@ -314,8 +314,8 @@ RECIPES: Mapping[str, Recipe] = {
     "language-model": Recipe(
         "a language model",
         _language_model,
-        "rows have scales of their own, and residual streams are rotated",
-        Policy({"activations": "dynamic", "rotate": "residual"}),
+        "rows have scales of their own, and residual streams and what layers read are rotated",
+        Policy({"activations": "dynamic", "rotate": "all"}),
         here=True,
     ),
     "decoder": Recipe(
