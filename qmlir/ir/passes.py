@@ -113,6 +113,8 @@ PASSES: dict[str, str] = {
     "insert-observers": "qmlir.transforms.quantize.ranges.observers:InsertObserversPass",
     "apply-profile": "qmlir.transforms.quantize.ranges.apply_profile:ApplyProfilePass",
     "apply-policy": "qmlir.transforms.quantize.prepare.apply_policy:ApplyPolicyPass",
+    "rotate-values": "qmlir.transforms.quantize.prepare.rotate_values:RotateValuesPass",
+    "rotate-products": "qmlir.transforms.quantize.prepare.rotate_products:RotateProductsPass",
     "rotate": "qmlir.transforms.quantize.prepare.rotate:RotatePass",
     "rotate-residual-stream": ("qmlir.transforms.quantize.prepare.rotate_residual_stream:RotateResidualStreamPass"),
     "fuse-attention": "qmlir.transforms.quantize.prepare.fuse_attention:FuseAttentionPass",

@@ -64,7 +64,7 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
-Rotate: TypeAlias = Literal["none", "residual"]
+Rotate: TypeAlias = Literal["none", "residual", "all"]
 
 Activations: TypeAlias = Literal["static", "dynamic"]
 
@@ -125,7 +125,8 @@ class QuantConfig:
     rotate: Rotate = option(
         "none",
         "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
-        "RMS normalizations and layers read",
+        "RMS normalizations and layers read; all: also of attention's values, and of products before layers, at run "
+        "time",
     )
     activations: Activations = option(
         "static",

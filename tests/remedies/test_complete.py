@@ -52,6 +52,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "quantize the float network, or run --rotate=what=… before --insert-observers": (
         test_rotate.test_ranges_come_after_the_rotation
     ),
+    "quantize with rotate=residual, which has none": test_rotate.test_formats_without_transforms,
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,
     "profile it on samples with --data, or export the network with its batch normalizations": (

@@ -10,10 +10,12 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.checker import check_certificate
 from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, GatherOp
-from qmlir.errors import OptionError, PipelineError, ProfileError, QmlirWarning
+from qmlir.errors import OptionError, PipelineError, ProfileError, QmlirWarning, UnsupportedError
 from qmlir.ir.facts import ROTATED
 from qmlir.numerics.hadamard import block_of, rotation
+from tests.checker.networks import certified
 from tests.transforms.quantize.llama import STATES, llama, sequence
 
 Array = npt.NDArray[Any]
@@ -27,6 +29,74 @@ def loaded(folder: Path, **options: Any) -> ModuleOp:
 def outputs(module: ModuleOp) -> Array:
     runner = qmlir.compile(module)
     return np.concatenate([runner(sample) for sample in sequence()])
+
+
+def test_all_rotations_compute_the_same(tmp_path: Path) -> None:
+    module = loaded(tmp_path)
+    rotated = qmlir.Pipeline(("rotate", {"what": "all"}))(module)
+    texts = " ".join({ROTATED.of(op) or "" for op in rotated.walk()})
+    assert "values rotated in heads of 8 by Hadamard matrices of order 8" in texts
+    assert "reads products rotated in blocks of 32" in texts
+    plain, turned = qmlir.compile(module), qmlir.compile(rotated)
+    for sample in sequence():
+        wanted = plain(sample)
+        np.testing.assert_allclose(turned(sample), wanted, rtol=0, atol=1e-5 * np.abs(wanted).max())
+    caches = [(np.asarray(r.state["k0"]), np.asarray(r.state["v0"])) for r in (plain, turned)]
+    np.testing.assert_allclose(caches[0][0], caches[1][0], rtol=0, atol=1e-5)
+    assert np.abs(caches[0][1] - caches[1][1]).max() > 0.1, "the cache holds rotated values"
+    lengths = [np.linalg.norm(values, axis=-1) for _, values in caches]
+    np.testing.assert_allclose(*lengths, rtol=0, atol=1e-4)
+
+
+def test_values_that_the_caller_holds_are_not_rotated(tmp_path: Path) -> None:
+    loaded(tmp_path)
+    module = qmlir.Pipeline("simplify")(qmlir.load(tmp_path / "llama.onnx"))
+    rotated = qmlir.Pipeline("rotate-values")(module)
+    (why,) = {ROTATED.of(op) for op in rotated.walk() if ROTATED.on(op)}
+    assert why == 'values not rotated: the network returns them, "v0_out"'
+
+
+GATED = """
+func.func @main(%a: tensor<1x16xf32>, %b: tensor<1x16xf32>) -> tensor<1x1xf32> {
+  %w = nn.constant <tensor<1x16xf32>, [WEIGHTS]> : tensor<1x16xf32>
+  %p = nn.mul %a, %b : tensor<1x16xf32>, tensor<1x16xf32> -> tensor<1x16xf32>
+  %y = nn.fully_connected %p, %w : tensor<1x16xf32>, tensor<1x16xf32> -> tensor<1x1xf32>
+  func.return %y : tensor<1x1xf32>
+}
+"""
+
+
+@pytest.mark.filterwarnings("ignore:rotate=residual")
+def test_formats_without_transforms(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "net.mlir").write_text(GATED.replace("WEIGHTS", ", ".join(f"{i}.0" for i in range(16))))
+    data = [{f"input{i}": rng.normal(size=(1, 16)).astype(np.float32) for i in range(2)} for _ in range(4)]
+    ways = (
+        lambda network: qmlir.export(network, tmp_path / "net.tflite"),
+        qmlir.Pipeline("nn-to-qint", "qint-to-tosa"),
+        qmlir.Pipeline("nn-to-qint", "qint-to-linalg"),
+    )
+    turned, plain = (
+        qmlir.quantize(tmp_path / "net.mlir", data=data, rotate=rotate, io="int8", measure=False)
+        for rotate in ("all", "residual")
+    )
+    for way in ways:
+        with pytest.raises(UnsupportedError, match=r"nn\.hadamard.*quantize with rotate=residual, which has none"):
+            way(turned)
+        way(plain)
+
+
+@pytest.mark.slow
+def test_the_integers_of_all_rotations(tmp_path: Path) -> None:
+    module, data = loaded(tmp_path, tied=False), [sequence(seed) for seed in range(4)]
+    wanted = outputs(module)
+    quantized = qmlir.quantize(module, data=data, rotate="all", activations="dynamic", measure=False)
+    reference, found = qmlir.reference(quantized), outputs(quantized)
+    np.testing.assert_array_equal(found, np.concatenate([reference(sample) for sample in sequence()]))
+    assert [e.outcome for e in qmlir.decisions(quantized) if e.operation == "nn.hadamard"] == ["quantized"]
+    assert 10 * np.log10(np.square(wanted).sum() / np.square(found - wanted).sum()) > 25
+    certified(quantized, tmp_path)
+    check_certificate(tmp_path / "certificate.json")
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -68,7 +138,7 @@ def test_a_profile_of_rotated_tensors(tmp_path: Path) -> None:
     qmlir.quantize(module, turned, rotate="residual")
     with pytest.raises(ProfileError, match=r"profile this model with rotate=residual, or"):
         qmlir.quantize(module, plain, rotate="residual")
-    with pytest.raises(OptionError, match="must be one of none, residual"):
+    with pytest.raises(OptionError, match="must be one of none, residual, all"):
         qmlir.profile(module, data, rotate="rest")
 
 

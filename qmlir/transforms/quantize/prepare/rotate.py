@@ -17,7 +17,11 @@ from qmlir.ir.facts import ROTATED, ROTATION
 from qmlir.ir.passes import PassPipeline, configured_pass, option
 from qmlir.settings.quant_config import Rotate
 
-PASSES: Mapping[Rotate, tuple[str, ...]] = {"none": (), "residual": ("simplify", "rotate-residual-stream")}
+PASSES: Mapping[Rotate, tuple[str, ...]] = {
+    "none": (),
+    "residual": ("simplify", "rotate-residual-stream"),
+    "all": ("simplify", "rotate-residual-stream", "rotate-values", "rotate-products"),
+}
 """The passes of each setting."""
 
 
@@ -26,12 +30,16 @@ class RotatePass(PassPipeline):
     """Rotates the channels of a float network, whose outputs stay the same but for float rounding."""
 
     name = "rotate"
-    what: Rotate = option("residual", "residual: the residual streams that only RMS normalizations and layers read")
+    what: Rotate = option(
+        "residual",
+        "residual: the residual streams that only RMS normalizations and layers read; all: also values of attention, "
+        "and products before layers",
+    )
 
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         yield from (configured_pass(name, {}) for name in PASSES[self.what])
         if self.what != "none":
             ROTATION.put(module, self.what)
             if not any(ROTATED.on(op) for op in module.walk()):
-                text = f"rotate={self.what}: nothing was rotated, as the network has no residual stream"
+                text = f"rotate={self.what}: nothing was rotated, as the network has nothing of the kind"
                 warnings.warn(text, QmlirWarning, stacklevel=2)

@@ -56,6 +56,7 @@ from qmlir.numerics.hadamard import Matrix, block_of, rotation
 from qmlir.transforms.quantize.adjust.channel_pairs import constant_array, is_scalable
 from qmlir.transforms.quantize.adjust.gained_channels import layers_behind, moves_rows
 from qmlir.transforms.quantize.prepare.rotated_layers import (
+    InexactError,
     note_rotated,
     rename_rotated,
     rotate_read,
@@ -89,10 +90,6 @@ class RotateResidualStreamPass(ModulePass):
         for function in defined_functions(op):
             for stream in residual_streams(function.body.block):
                 stream.rotate()
-
-
-class InexactError(Exception):
-    """Raised where a rotation would not keep what the network computes; its text says why."""
 
 
 EQUAL = 1e-5

@@ -25,6 +25,10 @@ ROWS = 4096
 """The rows of a table that are multiplied at once: beside a large table stands a part of it in f64 only."""
 
 
+class InexactError(Exception):
+    """Raised where a rotation would not keep what the network computes; its text says why."""
+
+
 def times(rows: Array, matrix: Matrix) -> Array:
     """Returns the products of rows, along the last axis, with a matrix, in f32, as an array that nobody writes to."""
     flat = rows.reshape(-1, rows.shape[-1])
