@@ -1,0 +1,109 @@
+"""Quantizes the entries of one network together, so that they share weights and states (ir/entries.py)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.analysis.auto_precision import without_auto
+from qmlir.analysis.measured import measure_on, parted
+from qmlir.compiler import loaded, with_interface
+from qmlir.compiler import profile as profile_of
+from qmlir.compiler import quantize as quantized_by
+from qmlir.errors import OptionError
+from qmlir.ir.callable_network import Calibration
+from qmlir.ir.entries import joined, signatures_of
+from qmlir.ir.verify import verify
+from qmlir.settings import arguments
+from qmlir.settings.arguments import Network
+from qmlir.settings.policy import Policy
+from qmlir.settings.recorded import RULES, recorded_quantizer
+from qmlir.transforms.quantize.entries import FirstEntry, adopt_parameters, by_names_alone
+from qmlir.transforms.quantize.quantize import learns_ranges
+
+if TYPE_CHECKING:
+    from qmlir.profiles.profile import Profile
+
+
+def quantize_entries(
+    entries: Mapping[str, Network], profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, io: str | None, measures: bool, tests: Calibration | None,
+) -> ModuleOp:  # fmt: skip
+    """Returns one module with the quantized entries.
+
+    The first entry is quantized as if it were alone: profile and samples are its own. The others take ranges by the
+    names of tensors, and then its types, weights and biases.
+
+    Args:
+        entries: Float networks, or their paths, by the names of the entries.
+        profile: The profile of the first entry, as for `qmlir.quantize`.
+        data: Its samples.
+        policy: The policy.
+        options: The fields of `QuantConfig` that are given.
+        given: The other arguments of `qmlir.quantize`.
+        io: What the network takes and gives.
+        measures: Whether the first entry is measured.
+        tests: The samples to measure it on.
+
+    Raises:
+        OptionError: A name is none for a function, or an option is for networks of one function.
+        QmlirError: The entries do not compute the same from the same states; the error names a tensor that differs.
+    """
+    rules, asked, automatic = without_auto(policy, options)
+    _check(entries, given, rules, automatic=automatic)
+    modules = {name: loaded(network) for name, network in entries.items()}
+    first, *others = modules
+    used, aside = list(data) if isinstance(data, Iterator) else data, tests
+    if profile is None and used is not None and learns_ranges(modules[first]):
+        if tests is None and measures:
+            used, aside = parted(modules[first], used, learns=True)
+        profile = profile_of(modules[first], used)
+    shared = FirstEntry()
+    quantized = {
+        first: quantized_by(modules[first], profile, data=used, policy=rules, first_entry=shared, **given, **asked)
+    }
+    if measures:
+        measure_on(modules[first], quantized[first], used, aside)
+    held = None if profile is None else by_names_alone(arguments.profile_given(profile)[0])
+    same = _options(quantized[first])
+    for name in others:
+        shared.name = name
+        quantized[name] = quantized_by(modules[name], held, first_entry=shared, **same)
+        adopt_parameters(quantized[name], quantized[first], name)
+    result = joined(quantized)
+    result = result if io is None else with_interface(result, io)
+    verify(result)
+    signatures_of(result)
+    return result
+
+
+def _check(entries: Mapping[str, Network], given: Mapping[str, Any], policy: Policy, *, automatic: bool) -> None:
+    for name in entries:
+        if (
+            not isinstance(cast(object, name), str)
+            or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name)
+            or name == "main"
+        ):
+            raise OptionError("entry", "must have a name of letters, digits and _, other than main", got=repr(name))
+    if len(entries) < 2:
+        raise OptionError("entries", "must be two or more", got=str(len(entries)), remedy="give the network by itself")
+    if given["target"] is not None:
+        remedy = "quantize the entry that the device is to run by itself"
+        raise OptionError("target", "takes a network of one function", got=", ".join(entries), remedy=remedy)
+    if automatic:
+        remedy = "search for precisions of one entry alone, and follow the policy that --save-policy writes"
+        raise OptionError("precision", "auto takes a network of one function", got=", ".join(entries), remedy=remedy)
+    if policy.options:
+        remedy = "give them as arguments; a policy of several entries has a default and rules only"
+        raise OptionError("policy", "must hold no options of the command", got=", ".join(policy.options), remedy=remedy)
+
+
+def _options(quantized: ModuleOp) -> dict[str, Any]:
+    """The arguments that quantize another entry as this one; samples have rounded its weights already."""
+    held = recorded_quantizer(quantized)
+    if held is None:
+        return {}
+    options = {name.replace("-", "_"): value for name, value in held.items() if name not in (RULES, "rounding")}
+    return {**options, "policy": Policy.of({RULES: held[RULES]})}
