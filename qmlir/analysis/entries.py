@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
+from qmlir import stages
 from qmlir.analysis.auto_precision import without_auto
 from qmlir.analysis.measured import measure_on, parted
-from qmlir.compiler import loaded, with_interface
-from qmlir.compiler import profile as profile_of
+from qmlir.compiler import Pipeline, give_ranges, loaded, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError
 from qmlir.ir.callable_network import Calibration
+from qmlir.ir.context import make_context
 from qmlir.ir.entries import joined, signatures_of
 from qmlir.ir.verify import verify
-from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.policy import Policy
 from qmlir.settings.recorded import RULES, recorded_quantizer
-from qmlir.transforms.quantize.entries import FirstEntry, adopt_parameters, by_names_alone
+from qmlir.settings.resolve import resolve
+from qmlir.transforms.quantize.entries import FirstEntry, adopt_parameters, adopt_ranges
+from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
 from qmlir.transforms.quantize.quantize import learns_ranges
+from qmlir.transforms.quantize.ranges.observers import observers
 
 if TYPE_CHECKING:
     from qmlir.profiles.profile import Profile
@@ -55,22 +58,22 @@ def quantize_entries(
     _check(entries, given, rules, automatic=automatic)
     modules = {name: loaded(network) for name, network in entries.items()}
     first, *others = modules
+    check_before_ranges(modules[first], rules, resolve(rules, asked, runtime=given["runtime"]))
     used, aside = list(data) if isinstance(data, Iterator) else data, tests
-    if profile is None and used is not None and learns_ranges(modules[first]):
-        if tests is None and measures:
-            used, aside = parted(modules[first], used, learns=True)
-        profile = profile_of(modules[first], used)
-    shared = FirstEntry()
-    quantized = {
-        first: quantized_by(modules[first], profile, data=used, policy=rules, first_entry=shared, **given, **asked)
-    }
+    if profile is None and used is not None and learns_ranges(modules[first]) and tests is None and measures:
+        used, aside = parted(modules[first], used, learns=True)
+    ranged, shared = modules[first].clone(), FirstEntry()
+    calls = give_ranges(ranged, profile, used)
+    quantized = {first: quantized_by(ranged, data=calls, policy=rules, first_entry=shared, **given, **asked)}
     if measures:
         measure_on(modules[first], quantized[first], used, aside)
-    held = None if profile is None else by_names_alone(arguments.profile_given(profile)[0])
     same = _options(quantized[first])
     for name in others:
-        shared.name = name
-        quantized[name] = quantized_by(modules[name], held, first_entry=shared, **same)
+        shared.name, other = name, modules[name].clone()
+        if observers(ranged):
+            Pipeline(*stages.OBSERVE).apply(other, make_context())
+            adopt_ranges(other, ranged)
+        quantized[name] = quantized_by(other, first_entry=shared, **same)
         adopt_parameters(quantized[name], quantized[first], name)
     result = joined(quantized)
     result = result if io is None else with_interface(result, io)

@@ -11,7 +11,6 @@ row is a reshape; its results have the types of what it moves.
 """
 
 from collections import Counter
-from dataclasses import replace
 from typing import NoReturn, TypeAlias
 
 from xdsl.dialects import func
@@ -29,7 +28,7 @@ from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import main_function
 from qmlir.ir.states import StateAttr, set_state, states_of
 from qmlir.ir.types import with_element
-from qmlir.profiles.profile import Profile
+from qmlir.transforms.quantize.ranges.observers import observers
 
 Key: TypeAlias = tuple[str, str, int]
 """The kind of an operation, its tensor's name, and its number among those with the same kind and name."""
@@ -56,9 +55,12 @@ class FirstEntry:
             adopt_parameters(module, self._prepared, self.name)
 
 
-def by_names_alone(profile: Profile) -> Profile:
-    """Returns a profile whose tensors are found by their names, whatever their shapes are."""
-    return replace(profile, tensors={name: replace(t, shape=None, key="") for name, t in profile.tensors.items()})
+def adopt_ranges(module: ModuleOp, first: ModuleOp) -> None:
+    """Gives the observers of a float entry the ranges that the first entry's observers of the same tensors have."""
+    known = {observer.tensor.data: observer for observer in observers(first)}
+    for observer in observers(module):
+        if (like := known.get(observer.tensor.data)) is not None:
+            observer.properties = dict(like.properties)
 
 
 def adopt_parameters(module: ModuleOp, first: ModuleOp, name: str) -> None:
