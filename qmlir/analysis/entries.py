@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 def quantize_entries(
     entries: Mapping[str, Network], profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
-    options: Mapping[str, Any], given: Mapping[str, Any], *, io: str | None, measures: bool, tests: Calibration | None,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, io: str | None = None, measures: bool = False,
+    tests: Calibration | None = None,
 ) -> ModuleOp:  # fmt: skip
     """Returns one module with the quantized entries.
 
@@ -55,7 +56,7 @@ def quantize_entries(
         QmlirError: The entries do not compute the same from the same states; the error names a tensor that differs.
     """
     rules, asked, automatic = without_auto(policy, options)
-    _check(entries, given, rules, automatic=automatic)
+    check_entries(entries, given, rules, automatic=automatic)
     modules = {name: loaded(network) for name, network in entries.items()}
     first, *others = modules
     check_before_ranges(modules[first], rules, resolve(rules, asked, runtime=given["runtime"]))
@@ -82,7 +83,12 @@ def quantize_entries(
     return result
 
 
-def _check(entries: Mapping[str, Network], given: Mapping[str, Any], policy: Policy, *, automatic: bool) -> None:
+def check_entries(entries: Mapping[str, Network], given: Mapping[str, Any], policy: Policy, *, automatic: bool) -> None:
+    """Refuses names that no function can have, and options for networks of one function.
+
+    Raises:
+        OptionError: Always about the command or the call alone.
+    """
     for name in entries:
         if (
             not isinstance(cast(object, name), str)

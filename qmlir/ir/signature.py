@@ -440,7 +440,8 @@ def main_function(module: "ModuleOp") -> "func.FuncOp":
     found = entry_functions(module)
     if len(found) > 1:
         names = ", ".join(f.sym_name.data for f in found)
-        remedy = 'choose an entry by --entry NAME, in Python by qmlir.load(path, entry="NAME")'
+        remedy = 'choose an entry by --entry NAME (in Python qmlir.load(path, entry="NAME")), or write it to a file of '
+        remedy += "its own by qmlir import --raw --entry NAME"
         raise QmlirError(
             "must have one public function, or one called main", where="the module", got=names, remedy=remedy
         )
