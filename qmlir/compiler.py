@@ -62,10 +62,11 @@ def load(
     """Reads a network from a file, or from a module of PyTorch.
 
     Args:
-        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), an `.mlir` file of nn or of tosa, or a
+        path: An `.onnx`, `.tflite`, `.gguf` or Caffe2 file (`.pb`, `.pbtxt`), an `.mlir` file of nn or of tosa, or a
             `torch.nn.Module`, which PyTorch's exporter writes as ONNX.
         example: What a module of PyTorch is called with: an array, a tuple of arrays, or a dict of them by parameter.
-        bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
+        bind: Values for the symbolic dimensions of an .onnx file, an unbound first dimension being 1; for a .gguf file,
+            `rows` and `context`.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.
@@ -303,6 +304,7 @@ def quantize(
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import with_recipe
     from qmlir.transforms.quantize.quantize import learns_ranges
     from qmlir.transforms.quantize.ranges.growing_states import warn_of_growing_states
     from qmlir.transforms.quantize.ranges.observers import observers
@@ -312,6 +314,7 @@ def quantize(
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
     settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
+    rules, settings = with_recipe(result, rules, settings)
     config = settings.config()
     if target is not None:
         from qmlir.devices import text_of
@@ -335,7 +338,7 @@ def quantize(
     note_reading(result, _notes(preprocess, dtype))
     Pipeline(*() if target is None else stages.FOR_DEVICE).apply(result, context)
     step = configured_pass("quantize", {"fail_on_float": bool(fail_on_float)})
-    context.policy = rules.with_default(config.options())
+    context.policy = rules.with_default({**config.options(), "recipe": "none"})  # it is in the rules and options
     if not is_imported:  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
     step.apply(context, result)

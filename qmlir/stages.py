@@ -42,6 +42,7 @@ QUANTIZE = (
     "separate-slices",
     "fuse-attention",
     "widen-residuals",
+    "divide-rows",
     "split-squares",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",

@@ -109,7 +109,9 @@ CASES = {
     "text that is no ONNX": Case(IMPORT, ("small.onnx:", "ONNX"), write("small.onnx", "hello, world\n" * 9)),
     "empty model": Case(IMPORT, ("small.onnx:", "empty"), write("small.onnx", "")),
     "no model": Case("qmlir import {d}/none.onnx -o {d}/out.mlir", ("none.onnx:", "no such file")),
-    "a folder for a model": Case("qmlir import {d} -o {d}/out.mlir", ("must be an .onnx, a .tflite or an .mlir file",)),
+    "a folder for a model": Case(
+        "qmlir import {d} -o {d}/out.mlir", ("must be an .onnx, a .tflite, a .gguf or an .mlir file",)
+    ),
     "a folder called as a model": Case(
         "qmlir import {d}/f.onnx -o {d}/out.mlir", ("f.onnx:", "a folder"), lambda s: (s / "f.onnx").mkdir()
     ),

@@ -96,7 +96,7 @@ def test_wrong_options_name_near_misses(digits: Path) -> None:
 
 def test_load_refuses_other_files(tmp_path: Path) -> None:
     (tmp_path / "net.txt").write_text("")
-    assert "must be an .onnx, a .tflite or an .mlir file" in refused(lambda: qmlir.load(tmp_path / "net.txt"))
+    assert "must be an .onnx, a .tflite, a .gguf or an .mlir file" in refused(lambda: qmlir.load(tmp_path / "net.txt"))
     assert "no such file" in refused(lambda: qmlir.load(tmp_path / "none.mlir"))
     (tmp_path / "bad.mlir").write_text("func.func @main() { oops }")
     assert "bad.mlir" in refused(lambda: qmlir.load(tmp_path / "bad.mlir"))

@@ -15,6 +15,7 @@ from PIL import Image
 
 import qmlir
 from tests.conftest import ROOT
+from tests.frontends.gguf.files import tiny
 from tests.reader import Reader, blocks_of
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -57,6 +58,7 @@ def bring(folder: Path) -> None:
         Image.fromarray((image[0] * 15).astype(np.uint8), "L").resize((20, 24)).save(folder / "photos" / f"{index}.png")
     onnx.save(sentence(), folder / "sentence.onnx")
     np.save(folder / "shape.npy", np.array([1, 64, 2]))
+    (folder / "model.gguf").write_bytes(tiny(kind="Q4_1", layers=1))
 
 
 @pytest.mark.slow

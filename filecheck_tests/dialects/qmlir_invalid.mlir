@@ -42,7 +42,7 @@ func.func @name_twice(%x: tensor<2xf32> {qmlir.name = #qmlir.name<nodes ["a"], n
 
 // -----
 
-// expected-error@+1 {{levels are even, groups, codebook, blocks, got odd}}
+// expected-error@+1 {{levels are even, groups, codebook, affine, blocks, got odd}}
 func.func @c1_form() attributes {qmlir.levels = #qmlir.levels<odd, bits = 4>} {
   func.return
 }
@@ -79,6 +79,27 @@ func.func @c2_even() attributes {qmlir.levels = #qmlir.levels<even, bits = 8>} {
 
 // expected-error@+1 {{groups have 1 weight or more of 2 to 7 bits, got 32, 8}}
 func.func @c2_bits() attributes {qmlir.levels = #qmlir.levels<groups, bits = 8, size = 32, multipliers = #qmlir.weights<tensor<1x1xi8>, [1]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{affine levels are integers of 2 to 8 bits from 0 or half of them below 0 on, in blocks of 1 or more, got 4, -7, 1}}
+func.func @c2_least() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = -7, size = 1, scales = #qmlir.weights<tensor<1x1xf32>, [1.0]>, offsets = #qmlir.weights<tensor<1x1xf32>, [1.0]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{scales of affine levels have two dimensions, and offsets the same or no rows}}
+func.func @c2_offsets() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = -8, size = 1, scales = #qmlir.weights<tensor<2x1xf32>, [1.0, 2.0]>, offsets = #qmlir.weights<tensor<1x1xf32>, [1.0]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{scales and offsets of affine levels are f32}}
+func.func @c2_scales() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = 0, size = 1, scales = #qmlir.weights<tensor<1x1xf16>, [1.0]>, offsets = #qmlir.weights<tensor<0x1xf32>, []>>} {
   func.return
 }
 

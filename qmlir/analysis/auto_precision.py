@@ -50,6 +50,7 @@ from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.settings.policy import Policy, Rule
 from qmlir.settings.recorded import recorded_config
 from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork
+from qmlir.transforms.quantize.prepare.recipes import recognized
 
 AUTO = "auto"
 
@@ -154,10 +155,13 @@ def widened(
 
 
 def without_auto(policy: Policy, options: Mapping[str, Any]) -> tuple[Policy, dict[str, Any], bool]:
-    """Returns a policy and options without a precision of `auto`, and whether there was one."""
-    default = {name: value for name, value in policy.default.items() if (name, value) != ("precision", AUTO)}
-    rest = {name: value for name, value in options.items() if (name, value) != ("precision", AUTO)}
-    asked = len(default) < len(policy.default) or len(rest) < len(options)
+    """Returns a policy and options without settings that `auto` may choose, and whether the precision is one of them.
+
+    Besides the precision this is the recipe, whose standard value is `auto`.
+    """
+    chosen = [("precision", AUTO), ("recipe", AUTO)]
+    default, rest = ({k: v for k, v in each.items() if (k, v) not in chosen} for each in (policy.default, options))
+    asked = AUTO in (policy.default.get("precision"), options.get("precision"))
     return Policy(default, policy.rules, policy.options), rest, asked
 
 
@@ -266,7 +270,9 @@ class _Search:
         self.pinned = self._pinned()
         fixed = {*self.options, *self.policy.default}
         self.may_widen = fixed.isdisjoint(WIDE[0])
-        if any(isinstance(op, AddOp) for op in operations):
+        kind = recognized(self.module)
+        widens = kind is not None and kind.recipe.widens and self._try_everywhere({"recipe": kind.name}, fixed)
+        if not widens and any(isinstance(op, AddOp) for op in operations):
             self._try_everywhere({"residuals": AUTO}, fixed)
         self._raise_in_steps()
         for extra in WIDE if self.may_widen else ():

@@ -13,6 +13,7 @@ from qmlir.checker.deriver import Derived
 from qmlir.checker.functions import CONTEXT, Budget, exponential
 from qmlir.checker.intervals import interpolated, rows_of, tap_counts
 from qmlir.checker.network import Network, Node
+from qmlir.checker.normalizations import fraction_of_quotients
 from qmlir.checker.rounding import rounded_off
 from qmlir.checker.unproven import UnprovenError
 
@@ -213,6 +214,14 @@ def _row_quotient(r: _Rounding) -> Fraction:
     return Fraction(1, 2) + (0 if real is None else r.node.number("offset") * abs(stored - real[0]) / stored)
 
 
+def _divide_rows(r: _Rounding) -> Fraction:
+    """Half a step, what rounding the reciprocal down costs, and what stands for 1 where it is not the real factor."""
+    limit, real = r.node.number("limit"), r.factors()
+    fraction = fraction_of_quotients(limit, r.network.values[r.node.operands[0]].bits)
+    off = Fraction(1, 2) + r.size(0, "zero_point") * _power(-fraction)
+    return off if real is None else off + abs(limit - real[0])
+
+
 def _log_softmax(r: _Rounding) -> Fraction | None:
     if (real := r.stated["factors"]) is None:
         return None
@@ -274,6 +283,7 @@ BOUNDS: Mapping[str, Callable[[_Rounding], Fraction | None]] = {
     "qint.log_softmax": _log_softmax,
     "qint.exponentials": _row_of_exponentials,
     "qint.row_quotient": _row_quotient,
+    "qint.divide_rows": _divide_rows,
     "qint.l2_normalization": _norm,
     "qint.resize": _resize,
     "qint.interpolate": _interpolate,
@@ -284,7 +294,7 @@ BOUNDS: Mapping[str, Callable[[_Rounding], Fraction | None]] = {
 FACTORS = {
     **dict.fromkeys(("qint.add", "qint.rescaled_add", "qint.softmax"), 2),
     **dict.fromkeys(("qint.div", "qint.l2_normalization", "qint.log_softmax"), 1),
-    **dict.fromkeys(("qint.exponentials", "qint.row_quotient"), 1),
+    **dict.fromkeys(("qint.exponentials", "qint.row_quotient", "qint.divide_rows"), 1),
 }
 """The operations whose integers stand for real factors, and the number of these."""
 

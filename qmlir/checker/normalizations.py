@@ -6,7 +6,7 @@ from math import floor, prod
 
 from qmlir.checker.deriver import Derived, Deriver, Rule, all_of, entries, limited
 from qmlir.checker.network import Node
-from qmlir.checker.ranges import Sums, require_fit
+from qmlir.checker.ranges import Sums, require_fit, signed
 from qmlir.checker.unproven import UnprovenError
 
 
@@ -48,6 +48,27 @@ def _row_quotient(d: Deriver, node: Node) -> Derived:
     total = (0, d.value(weights).shape[-1] * most)
     require_fit([(0, total[1] * (4 * offset + 1) << fraction)], 63)
     return limited(node, total, 64)
+
+
+def _row_magnitudes(d: Deriver, node: Node) -> Derived:
+    low, high = d.operand(node, 0, "zero_point")
+    least = max(low, -high, 0)
+    return Derived([(min(least, (1 << 31) - 1), min(max(-low, high), (1 << 31) - 1))])
+
+
+def _divide_rows(d: Deriver, node: Node) -> Derived:
+    """No element times the reciprocal of its row's magnitude is beyond limit · 2^fraction, however large the row is."""
+    (low, high), limit = d.operand(node, 0, "zero_point"), node.number("limit")
+    if limit < 1 or limit > signed(d.value(node.results[0]).bits)[1]:
+        raise UnprovenError(f"a limit of {limit}")
+    fraction = fraction_of_quotients(limit, d.value(node.operands[0]).bits)
+    require_fit([(-(limit << fraction), (limit << fraction) + (1 << fraction - 1))], 64)
+    return Derived([(-limit if low < 0 else 0, limit if high > 0 else 0)])
+
+
+def fraction_of_quotients(limit: int, bits: int) -> int:
+    """The fraction bits of the reciprocals by which `qint.divide_rows` multiplies rows of so many bits."""
+    return (31 if bits <= 16 and limit < 1 << 8 else 62) - limit.bit_length()
 
 
 def _squares(d: Deriver, node: Node, count: int) -> int:
@@ -117,6 +138,8 @@ NORMALIZATIONS: Mapping[str, Rule] = {
     **dict.fromkeys(("qint.softmax", "qint.log_softmax"), _exponentials),
     "qint.exponentials": _row_of_exponentials,
     "qint.row_quotient": _row_quotient,
+    "qint.row_magnitudes": _row_magnitudes,
+    "qint.divide_rows": _divide_rows,
     "qint.l2_normalization": _l2,
     "qint.layer_norm": _layer_norm,
     "qint.rms_norm": _rms_norm,

@@ -94,7 +94,7 @@ def _defaults(arguments: argparse.Namespace) -> dict[str, Any]:
         case ".onnx":
             defaults["format"] = FORMATS[0]
             if arguments.format in (None, FORMATS[0]):
-                defaults["activations"] = ACTIVATIONS[0]
+                defaults["onnx_activations"] = ACTIVATIONS[0]
         case ".tflite":
             defaults["format"] = "tflite"
         case ".o":

@@ -88,7 +88,7 @@ def add_check_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir device check`."""
     parser.add_argument("device", help="a device file, or the name of a device that comes with qmlir")
     parser.add_argument(
-        "model", type=Path, nargs="?", help="an .onnx, .tflite or .mlir file, or a Caffe2 net (.pb, .pbtxt)"
+        "model", type=Path, nargs="?", help="an .onnx, .tflite, .gguf or .mlir file, or a Caffe2 net (.pb, .pbtxt)"
     )
     add_json_option(parser)
     parser.add_options("set")

@@ -25,7 +25,13 @@ def add_explore_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir explore`."""
     add = parser.add_argument
     add("device", help="a device file, or the name of a device that comes with qmlir")
-    add("models", type=Path, nargs="+", metavar="MODEL", help="float networks: .onnx, .tflite, .mlir, .pb, .pbtxt")
+    add(
+        "models",
+        type=Path,
+        nargs="+",
+        metavar="MODEL",
+        help="float networks: .onnx, .tflite, .gguf, .mlir, .pb, .pbtxt",
+    )
     add(
         "--sweep",
         action="append",

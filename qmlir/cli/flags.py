@@ -264,7 +264,7 @@ def argument_parser() -> ArgumentParser:
         add_help=False,
         allow_abbrev=False,
     )
-    files = "a .mlir, .onnx, .tflite or Caffe2 file; - or none: stdin"
+    files = "a .mlir, .onnx, .tflite, .gguf or Caffe2 file; - or none: stdin"
     parser.add_argument("input", nargs="?", default="-", metavar="FILE", help=files)
     switches = parser.add_argument_group("flags")
 

@@ -38,7 +38,7 @@ CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 def add_export_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir export`."""
-    parser.add_options("format", "activations", "opset")
+    parser.add_options("format", "onnx_activations", "opset")
     parser.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
     add_json_option(parser)
 
@@ -59,17 +59,17 @@ def run_export(arguments: argparse.Namespace) -> None:
 def _check_export(arguments: argparse.Namespace) -> None:
     """Refuses options of ONNX files for a TFLite file."""
     form = arguments.format or ("tflite" if arguments.output.suffix == ".tflite" else "onnx-qdq")
-    for option, given in (("--activations", arguments.activations), ("--opset", arguments.opset)):
+    for option, given in (("--onnx-activations", arguments.onnx_activations), ("--opset", arguments.opset)):
         if given is not None and form == "tflite":
             raise OptionError(option, "is for .onnx files", got=f"-o {arguments.output}", remedy="leave it out")
-    if arguments.activations is not None and form != "onnx-qdq":
-        raise OptionError("--activations", "is for the format onnx-qdq", got=form, remedy="leave it out")
+    if arguments.onnx_activations is not None and form != "onnx-qdq":
+        raise OptionError("--onnx-activations", "is for the format onnx-qdq", got=form, remedy="leave it out")
 
 
 def _export(module: "ModuleOp", arguments: argparse.Namespace) -> list[Path]:
     from qmlir.compiler import export
 
-    activations = arguments.activations or ACTIVATIONS[0]
+    activations = arguments.onnx_activations or ACTIVATIONS[0]
     return export(module, arguments.output, format=arguments.format, opset=arguments.opset, activations=activations)
 
 
@@ -194,7 +194,7 @@ def _write_code(
 MLIR = ".mlir"
 ONLY_FOR: Mapping[str, tuple[str, ...]] = {
     "format": (".onnx", ".tflite"),
-    "activations": (".onnx",),
+    "onnx_activations": (".onnx",),
     "opset": (".onnx",),
     "runtime": (MLIR, ".onnx"),
     "threads": (".o",),
@@ -220,7 +220,7 @@ def add_form_options(parser: ArgumentParser) -> None:
     """Adds the output of `qmlir quantize`, and the options that are for one of its forms."""
     parser.add_options("io")
     with parser.section("an .onnx or .tflite file"):
-        parser.add_options("format", "activations", "opset")
+        parser.add_options("format", "onnx_activations", "opset")
     with parser.section("an .o file"):
         parser.add_options("threads", "batch")
         add_processor_options(parser)
@@ -252,8 +252,8 @@ def check_form(arguments: argparse.Namespace) -> None:
             got=f"-o {output}",
             remedy="leave it out: the suffix chooses the format",
         )
-    if arguments.activations is not None and given not in (None, "onnx-qdq"):
-        raise OptionError("--activations", "is for the format onnx-qdq", got=given, remedy="leave it out")
+    if arguments.onnx_activations is not None and given not in (None, "onnx-qdq"):
+        raise OptionError("--onnx-activations", "is for the format onnx-qdq", got=given, remedy="leave it out")
     if output.suffix == device.PROGRAM_SUFFIX and arguments.target is None:
         remedy = "name one of `qmlir device list`, or a device file"
         raise OptionError("--target", "must name the device of an .npu file", got="nothing", remedy=remedy)

@@ -215,7 +215,9 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = bare(name, run, help)
-        sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file, or a Caffe2 net (.pb, .pbtxt)")
+        sub.add_argument(
+            "model", type=Path, help="an .onnx, .tflite, .gguf or .mlir file, or a Caffe2 net (.pb, .pbtxt)"
+        )
         with sub.section("how to read the model"):
             sub.add_options(*LOADING)
         return sub

@@ -270,8 +270,10 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.settings.recorded import recorded_config
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import recognized
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -323,6 +325,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         widened = widen(module, make, measured, used, policy, settings_given, seconds)
     made = make(policy, settings_given) if widened is None else widened.quantized
     quantized = _first_entry(made, entries)
+    if (kind := recognized(module)) is not None:
+        report.append(kind.text(recorded_config(quantized).recipe))
     network = decided(quantized)
     for line in report:
         say(line)

@@ -22,7 +22,9 @@ SECONDS = 1.0
 def add_report_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir report`."""
     add = parser.add_argument
-    models = "the float model and one or two networks quantized from it, or fewer of these: .onnx, .tflite or .mlir"
+    models = (
+        "the float model and one or two networks quantized from it, or fewer of these: .onnx, .tflite, .gguf or .mlir"
+    )
     add("models", type=Path, nargs="+", metavar="MODEL", help=models)
     with parser.section("how to read the models"):
         parser.add_options(*LOADING)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 CAFFE2 = (".pb", ".pbtxt", ".prototxt")
 """Endings of the files of Caffe2 nets: binary, and as text."""
 
-IMPORTED = (".onnx", ".tflite", *CAFFE2)
+GGUF = ".gguf"
+"""The ending of the files of language models in GGUF."""
+
+IMPORTED = (".onnx", ".tflite", GGUF, *CAFFE2)
 """Endings of the files that hold a network of another framework."""
 
 
@@ -26,13 +29,13 @@ def read_network(
     path: Path, bind: Mapping[str, int], constants: Mapping[str, "Array"], signature: str | None, fold_budget: int,
     weights: Path | None = None, shapes: Mapping[str, str] | None = None, cut: Cut = WHOLE,
 ) -> "ModuleOp":  # fmt: skip
-    """Reads a network from an .onnx, a .tflite or an .mlir file, or a Caffe2 net; see `qmlir.load` for the arguments.
+    """Reads a network from an .onnx, .tflite, .gguf or .mlir file, or a Caffe2 net; see `qmlir.load` for the arguments.
 
     Raises:
         FileError: The file is of another kind, or cannot be read.
         OptionError: An option is given for a file of another kind than it is for.
     """
-    if signature is not None and path.suffix in (".mlir", ".onnx", *CAFFE2):
+    if signature is not None and path.suffix in (".mlir", ".onnx", GGUF, *CAFFE2):
         raise OptionError(
             "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
         )
@@ -42,13 +45,22 @@ def read_network(
                 option, "is for Caffe2 nets: others hold their weights and the shapes of their inputs", got=str(given),
                 remedy="leave it out",
             )  # fmt: skip
-    if path.suffix == ".mlir":
-        if given := cut.given():
-            option, names = next(iter(given.items()))
+    if path.suffix in (".mlir", GGUF) and (given := cut.given()):
+        option, names = next(iter(given.items()))
+        raise OptionError(
+            option, "cuts .onnx and .tflite files and Caffe2 nets: in an .mlir file, the function can be edited",
+            got=", ".join(names), remedy="leave it out, or cut the model's own file",
+        )  # fmt: skip
+    if path.suffix == GGUF:
+        from qmlir.frontends.gguf import load_gguf
+
+        if constants:
             raise OptionError(
-                option, "cuts .onnx and .tflite files and Caffe2 nets: in an .mlir file, the function can be edited",
-                got=", ".join(names), remedy="leave it out, or cut the model's own file",
+                "constant", "is for .onnx files and Caffe2 nets: all inputs of a .gguf file's network change",
+                got=", ".join(constants), remedy="leave it out",
             )  # fmt: skip
+        return load_gguf(path, bind=bind)
+    if path.suffix == ".mlir":
         from qmlir.ir.source import read_mlir
         from qmlir.ir.verify import verify
 

@@ -1,9 +1,13 @@
 """Files of models: their bytes; and files of other formats, what qmlir reads instead and how one gets it."""
 
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from qmlir.errors import FileError
-from qmlir.running.files import settle
+from qmlir.running.files import note_file, settle
 
 _PYTORCH_REMEDY = (
     "write an .onnx file by torch.onnx.export, or load it in PyTorch and give qmlir.load the module and an example"
@@ -16,7 +20,7 @@ _PICKLE_REMEDY = "export the model that it holds to .onnx, as skl2onnx does for 
 FOREIGN = {
     **dict.fromkeys((".pt", ".pth", ".pt2", ".ptl", ".ckpt", ".torchscript"), _PYTORCH_REMEDY),
     **dict.fromkeys((".h5", ".hdf5", ".keras"), _KERAS_REMEDY),
-    **dict.fromkeys((".safetensors", ".gguf", ".ggml", ".caffemodel", ".params", ".pdiparams"), _WEIGHTS_REMEDY),
+    **dict.fromkeys((".safetensors", ".ggml", ".caffemodel", ".params", ".pdiparams"), _WEIGHTS_REMEDY),
     **dict.fromkeys(
         (".mlmodel", ".mlpackage", ".engine", ".plan", ".trt", ".ort", ".xml", ".dlc", ".hef", ".rknn", ".om"),
         _SOURCE_REMEDY,
@@ -40,7 +44,7 @@ def refusal(path: Path) -> FileError:
     advised = _KERAS_REMEDY if is_saved_model(path) else FOREIGN.get(path.suffix.lower())
     return FileError(
         path,
-        "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
+        "must be an .onnx, a .tflite, a .gguf or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
         remedy=advised or remedy,
     )
 
@@ -51,9 +55,25 @@ def read_bytes(path: Path, what: str) -> bytes:
     Raises:
         FileError: The file cannot be read.
     """
+    with _opening(path, what):
+        return path.read_bytes()
+
+
+def map_bytes(path: Path, what: str) -> memoryview:
+    """Returns the bytes of a model's file, read-only and mapped into memory; otherwise as `read_bytes`."""
+    note_file(path)
+    with _opening(path, what), path.open("rb") as file:
+        if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
+            return memoryview(b"")
+        return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+
+
+@contextmanager
+def _opening(path: Path, what: str) -> Generator[None]:
+    """Raises what the operating system says of a file as a FileError."""
     try:
         settle(path)
-        return path.read_bytes()
+        yield
     except FileNotFoundError:
         raise FileError(path, "there is no such file", remedy="check the path") from None
     except IsADirectoryError:

@@ -37,6 +37,7 @@ from qmlir.ir.rewriting import name_hint, tensor_name
 from qmlir.ir.states import StateAttr, set_state
 from qmlir.numerics import fixed_point
 from qmlir.numerics.levels import Blocks as StatedBlocks
+from qmlir.numerics.levels import Levels
 
 # ---------------------------------------------------------------------------------------------------------------
 # The tensors of the source model, which a converter takes and returns.
@@ -52,10 +53,15 @@ Floats = tuple[float, ...]
 
 
 class Constant:
-    """A tensor whose values are known at import, with the name it has in the source model."""
+    """A tensor whose values are known at import, with the name it has in the source model.
 
-    def __init__(self, array: Array, name: str = ""):
-        self._array, self.name = array, name
+    levels  the levels that the values follow, if the model states them; other shapes and orders have none
+    """
+
+    levels: Levels | None = None
+
+    def __init__(self, array: Array, name: str = "", levels: Levels | None = None):
+        self._array, self.name, self.levels = array, name, levels
 
     @property
     def array(self) -> Array:
@@ -232,7 +238,7 @@ class Blocked(Constant):
 
     def __init__(self, blocks: Blocks, name: str):
         self.blocks: Blocks | None = blocks
-        self.block, self.name = blocks.size, name
+        self.block, self.name, self.levels = blocks.size, name, StatedBlocks(blocks.size)
 
     @property
     def array(self) -> Array:
@@ -252,6 +258,7 @@ class Blocked(Constant):
         """Makes a constant of the floats that blocks in another shape or order represent."""
         moved = object.__new__(Blocked)
         moved.blocks, moved.block, moved.name, moved._floats = None, block, name, array
+        moved.levels = StatedBlocks(block)
         return moved
 
     def _moved(self, array: Array) -> "Blocked":
@@ -416,8 +423,7 @@ class Builder:
         if constant.name:
             NAME.put(op, NameAttr.of(tensors=[constant.name]))
             op.y.name_hint = name_hint(constant.name)
-        if isinstance(constant, Blocked):
-            op.attributes.update(stating(StatedBlocks(constant.block)))
+        op.attributes.update(stating(constant.levels))
         self.block.add_op(op)
         if quantized is None:
             return op.y

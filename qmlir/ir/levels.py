@@ -3,6 +3,8 @@
     #qmlir.levels<even, bits = 4>                                    integers of 4 bits
     #qmlir.levels<groups, bits = 4, size = 32, multipliers = W>      multiples of integers of 4 bits, by groups of 32
     #qmlir.levels<codebook, bits = 4, table = W>                     entries of a table of 16, with W a `#qmlir.weights`
+    #qmlir.levels<affine, bits = 4, least = 0, size = 32, scales = W, offsets = W>
+                                                                     floats that are integers of 4 bits, by blocks
     #qmlir.levels<blocks, size = 32>                                 floats that the source model stores in blocks
 
 The attribute states a fact about a constant and changes no meaning: the constant holds the plain integers (or floats),
@@ -26,13 +28,21 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.ir.fact import restated
 from qmlir.ir.facts import LEVELS
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics.affine import Affine
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
 from qmlir.numerics.levels import Blocks, Even, Levels
 
-FORMS: Mapping[str, type[Levels]] = {"even": Even, "groups": Groups, "codebook": Codebook, "blocks": Blocks}
+FORMS: Mapping[str, type[Levels]] = {
+    "even": Even,
+    "groups": Groups,
+    "codebook": Codebook,
+    "affine": Affine,
+    "blocks": Blocks,
+}
 """The name of each form of levels."""
 
 _NAMES: Mapping[type[Levels], str] = {form: name for name, form in FORMS.items()}
@@ -115,3 +125,9 @@ def levels_of(constant: Operation) -> Levels | None:
 def stating(levels: Levels | None) -> dict[str, Attribute]:
     """The attributes of a constant that states levels; none for None."""
     return {} if levels is None else LEVELS.entry(LevelsAttr.of(levels))
+
+
+def with_other_values(constant: Operation) -> dict[str, Attribute]:
+    """The attributes of a constant that is made again with other values, of which levels of its floats say nothing."""
+    levels = levels_of(constant)
+    return restated(constant, but=LEVELS if levels is not None and levels.OF_FLOATS else None)

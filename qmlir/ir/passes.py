@@ -116,6 +116,7 @@ PASSES: dict[str, str] = {
     "fuse-attention": "qmlir.transforms.quantize.prepare.fuse_attention:FuseAttentionPass",
     "widen-residuals": "qmlir.transforms.quantize.prepare.widen_residuals:WidenResidualsPass",
     "separate-slices": "qmlir.transforms.quantize.ranges.separate_slices:SeparateSlicesPass",
+    "divide-rows": "qmlir.transforms.quantize.prepare.divide_rows:DivideRowsPass",
     "split-squares": "qmlir.transforms.quantize.prepare.split_squares:SplitSquaresPass",
     "keep-integers": "qmlir.transforms.quantize.adjust.search_inputs:KeepIntegersPass",
     "equalize-channels": "qmlir.transforms.quantize.adjust.equalize_channels:EqualizeChannelsPass",

@@ -6,6 +6,7 @@ have in common, so that files, memory and machine code hold fewer bits. Each for
     Even      integers of few bits
     Groups    integers of few bits times a multiplier of 8 bits for each group of a row (groups.py)
     Codebook  entries of a table, stored as their places in it (codebooks.py)
+    Affine    floats that are integers of few bits times a scale plus an offset, by blocks (affine.py)
     Blocks    floats that the source model stores as integers with a scale for each block
 
 A form says everything about itself: how it is fitted to weights, what rounding may choose, what it costs, and its name
@@ -102,6 +103,9 @@ class Levels(ABC):
     LEARNED: ClassVar[bool] = True
     """Whether a rounding that learns to round each weight up or down, AdaRound, knows these levels."""
 
+    OF_FLOATS: ClassVar[bool] = False
+    """Whether the constant holds floats: the levels say nothing of the integers that a quantizer makes of them."""
+
     UNKNOWN: ClassVar[str] = ""
     """What a rounding that does not know these levels does not know; empty if all know them."""
 
@@ -186,6 +190,8 @@ class Blocks(Levels):
 
     bits  those of a float, which the constant holds
     """
+
+    OF_FLOATS: ClassVar[bool] = True
 
     size: int
     bits: int = field(default=32, init=False)

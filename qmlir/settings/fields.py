@@ -63,7 +63,8 @@ ACTIVATIONS = ("uint8", "kept")
 OPTIONS: Mapping[str, Option] = {
     "bind": Option(
         "numbers by name",
-        "value of a symbolic dimension of an .onnx file; an unbound first dimension is 1",
+        "value of a symbolic dimension of an .onnx file, where an unbound first dimension is 1; rows or context of a "
+        ".gguf file",
         "NAME=N",
     ),
     "constant": Option(
@@ -205,7 +206,7 @@ OPTIONS: Mapping[str, Option] = {
         "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)",
         values=FORMATS,
     ),
-    "activations": Option(
+    "onnx_activations": Option(
         "choice",
         "how onnx-qdq stores signed bytes between operations: as unsigned ones, which mean the same numbers and are "
         "much faster in onnxruntime on x86, or kept as they are (default: uint8)",

@@ -38,6 +38,7 @@ from qmlir.numerics.schemas import (
     QuantizationError,
     Schema,
     WeightPrecision,
+    is_symmetric,
     quantization_of_range,
     weight_bits,
     weight_precision_beside,
@@ -62,6 +63,12 @@ FITTED: Mapping[str, type[Levels]] = {"codebook": Codebook}
 Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
+
+Activations: TypeAlias = Literal["static", "dynamic"]
+
+RecipeName: TypeAlias = Literal[
+    "auto", "none", "detector", "super-resolution", "audio-front-end", "decoder", "transformer"
+]
 
 Format: TypeAlias = tuple[Schema, Precision]
 
@@ -113,11 +120,27 @@ class QuantConfig:
     attention: Attention = option(
         "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"
     )
+    activations: Activations = option(
+        "static",
+        "scales of what layers read; dynamic: a scale for each row, computed in integers, and 8 bits; tensors "
+        "between layers have 16",
+    )
+    recipe: RecipeName = option(
+        "auto",
+        "options and rules for a kind of network, which options and rules that are given override; auto: those of the "
+        "kind that the graph tells, unless they give more bits than the precision says: with these, precision=auto "
+        "begins",
+    )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def op_config(self) -> "OpConfig":
         """Returns the config of operations that no rule of a policy matches."""
-        return OpConfig(**self.options())
+        config = OpConfig(**self.options())
+        if config.activations == "static" or config.half is not None or weight_bits(config.integers) > 8:
+            return config
+        # Under a symmetric schema, files of every format can store 16 bits.
+        schema = config.schema if is_symmetric(config.schema) else "symmetric"
+        return replace(config, precision="int16", schema=schema, weight_precision=config.stored_weights)
 
     def options(self) -> dict[str, Any]:
         """Returns the options by name; fields that subclasses add are left out."""
@@ -162,6 +185,8 @@ class QuantOptions(TypedDict, total=False):
     weight_levels: str | None
     residuals: str | None
     attention: str | None
+    activations: str | None
+    recipe: str | None
     glow_exact: bool | None
 
 

@@ -1,8 +1,9 @@
 """The one resolution of the quantizer's settings: each has a value, and the origin that gave it.
 
 Later origins win over earlier ones: the standard value, what the module states, what the runtime prefers, the policy's
-default, an argument. A device then sets what nobody asked for, and refuses what it cannot run. An argument that differs
-from the policy's default is an error, for an argument of the standard value as for any other.
+default, an argument. A device then sets what nobody asked for, and refuses what it cannot run; a recipe sets what is
+then left (transforms/quantize/prepare/recipes.py). An argument that differs from the policy's default is an error, for
+an argument of the standard value as for any other.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from qmlir.settings.quant_config import QuantConfig
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator
 
-Origin: TypeAlias = Literal["standard", "module", "runtime", "policy", "argument", "device"]
+Origin: TypeAlias = Literal["standard", "module", "runtime", "policy", "argument", "device", "recipe"]
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ CERTIFICATES: Mapping[str, Callable[[Path], Path]] = {
     "tables": of_network(TABLES),
     "norm": of_network(NORM),
     "attention": of_network(ATTENTION),
+    "divided rows": of_network(GROUPED, activations="dynamic"),
     "few bits": of_network(SUMS, weight_precision="int4"),
     "groups": of_network(GROUPED, weight_precision="int4", granularity="group-32"),
     "codebook": of_network(SUMS, weight_precision="int4", weight_levels="codebook"),

@@ -49,9 +49,9 @@ REFUSED: dict[str, str] = {
     "bench q.mlir --cpu cortex-m4": "code for cortex-m4: runs on thumbv7em-none-eabi only",
     "bench q.mlir --against nosuch.json": "nosuch.json: must be",
     "explore nmp small.onnx --plot a.svg --axes a,b": "front: there is no objective a",
-    "export small.onnx --activations kept -o x.tflite": "--activations: is for .onnx files, got -o x.tflite",
+    "export small.onnx --onnx-activations kept -o x.tflite": "--onnx-activations: is for .onnx files, got -o x.tflite",
     "export small.onnx --opset 17 -o x.tflite": "--opset: is for .onnx files, got -o x.tflite",
-    "export q.mlir --format onnx-integer --activations kept -o x.onnx": "--activations: is for the format onnx-qdq",
+    "export q.mlir --format onnx-integer --onnx-activations kept -o x.onnx": "-activations: is for the format onnx-qdq",
     "compile q.mlir --threads 999 -o x.o": "threads: must be from 1 to",
     "compile q.mlir --features +nosuch -o x.o": "features: must be features that LLVM knows",
 }

@@ -20,7 +20,7 @@ from qmlir.frontends.foreign import FOREIGN
         ("net.h5", r"\.tflite by tf\.lite\.TFLiteConverter"),
         ("net.keras", r"\.tflite by tf\.lite\.TFLiteConverter"),
         ("model.safetensors", "weights without a network"),
-        ("model.gguf", "weights without a network"),
+        ("model.ggml", "weights without a network"),
         ("net.mlmodel", "made for one runtime"),
         ("net.engine", "made for one runtime"),
         ("net.pkl", "skl2onnx"),
@@ -30,7 +30,7 @@ from qmlir.frontends.foreign import FOREIGN
 )
 def test_each_format_has_its_remedy(file: str, remedy: str, tmp_path: Path) -> None:
     (tmp_path / file).write_bytes(b"\x08\x01")
-    with pytest.raises(FileError, match=rf"must be an \.onnx, a \.tflite or an \.mlir file.*; .*{remedy}"):
+    with pytest.raises(FileError, match=rf"must be an \.onnx, a \.tflite, a \.gguf or an \.mlir file.*; .*{remedy}"):
         qmlir.load(tmp_path / file)
 
 

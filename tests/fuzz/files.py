@@ -1,6 +1,6 @@
 """`python -m tests.fuzz.files`: damaged files of each format end in a typed error or a result, soon, in little memory.
 
-    python -m tests.fuzz.files --count 5000                          # of each of the eleven formats
+    python -m tests.fuzz.files --count 5000                          # of each of the twelve formats
     python -m tests.fuzz.files --format mlir --number 4711 --keep d   # one file again, kept in the folder d
 
 Each number stands for one damaged file of a format. It is read as the commands read it, in a process of its own that
@@ -48,6 +48,7 @@ from tests.cli.small import write_small
 from tests.conformance import flatbuffer_mutations, mutations
 from tests.conformance.isolation import Died, isolated
 from tests.conftest import ROOT
+from tests.frontends.gguf.files import tiny
 from tests.fuzz.caffe2_nets import damaged_net, damaged_text
 from tests.fuzz.certificates import check_damaged, damaged_certificate
 from tests.fuzz.damage import damaged
@@ -101,6 +102,9 @@ def good() -> Path:
 
 DEVICE = "nmp"
 
+GGUF = (("llama", "F32"), ("qwen2", "Q4_1"), ("qwen3", "Q8_0"))
+"""The architectures and types of good files of language models."""
+
 POLICY = """default: {schema: symmetric, precision: int8, per_channel: true, calibration: mse}
 rules:
 - {name: conv1, precision: int16, weight_precision: int8}
@@ -137,6 +141,8 @@ def binaries(kind: str) -> list[bytes]:
             return mutations.base_models()
         case "tflite":
             return flatbuffer_mutations.base_files()
+        case "gguf":
+            return [tiny(architecture, kind, layers=1, vocabulary=2) for architecture, kind in GGUF]
         case "npz":
             return [(good() / "data.npz").read_bytes()]
         case "npu":
@@ -172,6 +178,16 @@ def _onnx(number: int) -> tuple[bytes, str]:
 def _tflite(number: int) -> tuple[bytes, str]:
     made = flatbuffer_mutations.flatbuffer_mutant(number, binaries("tflite"))
     return made.data, made.how
+
+
+def _gguf(number: int) -> tuple[bytes, str]:
+    """Mostly with a damaged header: any bytes are weights."""
+    random, files = np.random.default_rng(number), binaries("gguf")
+    data = files[int(random.integers(len(files)))]
+    if random.random() < 0.2:
+        return _in_bytes(data, random, files)
+    changed, how = _in_bytes(data[: data.index(b"output_norm")], random, files)
+    return changed + data[data.index(b"output_norm") :], how
 
 
 def _safetensors(number: int) -> tuple[bytes, str]:
@@ -314,6 +330,7 @@ def _samples(path: Path) -> str:
 FORMATS = {
     "onnx": Format(_onnx, _opaque_model, "net.onnx"),
     "tflite": Format(_tflite, _model, "net.tflite"),
+    "gguf": Format(_gguf, _model, "net.gguf"),
     "pb": Format(damaged_net, _model, "net.pb"),
     "pbtxt": Format(damaged_text, _model, "net.pbtxt"),
     "mlir": Format(partial(_text, "mlir"), _mlir, "net.mlir"),

@@ -347,6 +347,24 @@ def row_quotient(op: qint.RowQuotientOp, acc: Array, w: Array) -> Result:
     return result
 
 
+def magnitude_of_row(op: qint.RowMagnitudesOp | qint.DivideRowsOp, x: Array, row: Index) -> int:
+    return max(abs(at(x, *row, i) - op.zero_point.value.data) for i in range(x.shape[-1]))
+
+
+def row_magnitudes(op: qint.RowMagnitudesOp, x: Array) -> Result:
+    return {(*row, 0): min(magnitude_of_row(op, x, row), 2**31 - 1) for row in indexes(x.shape[:-1])}
+
+
+def divide_rows(op: qint.DivideRowsOp, x: Array) -> Result:
+    limit = op.limit.value.data
+    bits = (31 if x.dtype.itemsize <= 2 and limit <= 255 else 62) - limit.bit_length()
+    result: Result = {}
+    for index in indexes(x.shape):
+        reciprocal = (limit << bits) // max(magnitude_of_row(op, x, index[:-1]), 1)
+        result[index] = half_up(Fraction((at(x, *index) - op.zero_point.value.data) * reciprocal, 1 << bits))
+    return result
+
+
 def lines(shape: Sequence[int], axis: int) -> Iterator[list[Index]]:
     """The indexes of each row along an axis."""
     for index in indexes([1 if d == axis else size for d, size in enumerate(shape)]):
@@ -564,6 +582,8 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.LogSoftmaxOp: log_softmax,
     qint.ExponentialsOp: exponentials,
     qint.RowQuotientOp: row_quotient,
+    qint.RowMagnitudesOp: row_magnitudes,
+    qint.DivideRowsOp: divide_rows,
     qint.L2NormalizationOp: l2_normalization,
     qint.LayerNormOp: layer_norm,
     qint.RMSNormOp: rms_norm,

@@ -22,6 +22,7 @@ from tests.ops import (
     samples_normalization,
     samples_pointwise,
     samples_reduction,
+    samples_rows,
 )
 from tests.ops.sample import (
     Array,
@@ -122,6 +123,7 @@ NN_SAMPLES = (
     *samples_contraction.FLOAT_SAMPLES,
     *samples_normalization.FLOAT_SAMPLES,
     *samples_attention.FLOAT_SAMPLES,
+    *samples_rows.FLOAT_SAMPLES,
     *samples_pointwise.FLOAT_SAMPLES,
     *samples_reduction.FLOAT_SAMPLES,
     *samples_movement.FLOAT_SAMPLES,
@@ -290,6 +292,7 @@ QINT_SAMPLES = (
     *samples_movement.QINT_SAMPLES,
     *samples_normalization.QINT_SAMPLES,
     *samples_attention.QINT_SAMPLES,
+    *samples_rows.QINT_SAMPLES,
 )  # fmt: skip
 
 SAMPLES = (

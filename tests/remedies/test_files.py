@@ -1,5 +1,6 @@
 """Remedies about files: models, modules and their side files, profiles, programs, samples."""
 
+import struct
 from pathlib import Path
 from unittest.mock import patch
 
@@ -13,6 +14,7 @@ from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.onnx import load_onnx
 from qmlir.samples import arrays
 from tests.frontends.caffe2.nets import made, weights
+from tests.frontends.gguf.files import tiny
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, write
 
@@ -117,6 +119,26 @@ ONNX = {
     "rename it if it is one of these": Case(
         lambda f: qmlir.load((f / "net.onnx").rename(f / "net.model")),
         lambda f: qmlir.load((f / "net.model").rename(f / "net.onnx")),
+    ),
+}
+
+LANGUAGE = tiny(layers=1)
+NARROW = tiny(kind="Q4_0", layers=1)
+IN_LANGUAGE = both(write("m.gguf", LANGUAGE), load("m.gguf"))
+
+GGUF = {
+    "download or write the file again": Case(
+        both(write("m.gguf", LANGUAGE), truncated("m.gguf"), load("m.gguf")), IN_LANGUAGE
+    ),
+    "convert the model again by the newest release of its converter": Case(
+        both(write("m.gguf", LANGUAGE), patched("m.gguf", 4, b"\1"), load("m.gguf")), IN_LANGUAGE
+    ),
+    "quantize the model to one of these types": Case(
+        both(write("m.gguf", NARROW.replace(struct.pack("<IQ", 2, 0), struct.pack("<IQ", 10, 0), 1)), load("m.gguf")),
+        both(write("m.gguf", NARROW), load("m.gguf")),
+    ),
+    "export the model to .onnx, with a cache of fixed size": Case(
+        both(write("m.gguf", tiny("gemma2", layers=1)), load("m.gguf")), both(save("m.onnx", WHOLE), load("m.onnx"))
     ),
 }
 
@@ -378,7 +400,7 @@ def picture(folder: Path, shape: list[int] | None = None) -> None:
     onnx.save(model(node("Relu", "x"), {"x": shape or [1, 1, 4, 4]}), folder / "gray.onnx")
 
 
-CASES = {**ONNX, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES, **BOUNDS}
+CASES = {**ONNX, **GGUF, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES, **BOUNDS}
 
 
 @pytest.mark.parametrize("text", CASES)

@@ -122,6 +122,20 @@ func.func @not_shared(%x: tensor<1x4x4x1xf32>) -> (tensor<1x4x4x2xf32>, tensor<1
   func.return %c, %y : tensor<1x4x4x2xf32>, tensor<1x4x4x2xf32>
 }
 
+// Not into weights that are also a table of embeddings.
+// CHECK-LABEL: func.func @not_into_a_table
+// CHECK: nn.gather
+// CHECK: nn.mul
+// CHECK: nn.fully_connected
+func.func @not_into_a_table(%i: tensor<3xi64>) -> tensor<3x2xf32> {
+  %table = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> : tensor<2x2xf32>
+  %scale = nn.constant <tensor<2xf32>, [10.0, 100.0]> : tensor<2xf32>
+  %x = nn.gather %table, %i {axis = 0 : i64} : tensor<2x2xf32>, tensor<3xi64> -> tensor<3x2xf32>
+  %s = nn.mul %x, %scale : tensor<3x2xf32>, tensor<2xf32> -> tensor<3x2xf32>
+  %y = nn.fully_connected %s, %table : tensor<3x2xf32>, tensor<2x2xf32> -> tensor<3x2xf32>
+  func.return %y : tensor<3x2xf32>
+}
+
 // CHECK-LABEL: func.func @not_clamped
 // CHECK: nn.conv2d
 // CHECK: nn.mul

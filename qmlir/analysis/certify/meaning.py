@@ -118,6 +118,7 @@ ROUNDINGS: Registry[Callable[[Any, Operation], Meaning]] = Registry({
     qint.LogSoftmaxOp: _of_log_softmax,
     qint.ExponentialsOp: _of_log_softmax,
     qint.RowQuotientOp: _of_operands(1),
+    qint.DivideRowsOp: _of_operands(1),
     qint.L2NormalizationOp: _of_norm,
     qint.ResizeOp: _of_resize,
     qint.InterpolateOp: _of_interpolation,

@@ -23,6 +23,7 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.normalization import FRACTION
 from qmlir.dialects.qint.requantize import NarrowingOp, width_of
+from qmlir.dialects.qint.rows import MOST
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -429,6 +430,36 @@ def exponentials(op: qint.ExponentialsOp, values: Values) -> None:
     d = graph.node("Sub", graph.node("ReduceMax", x, graph.indices([axis])), x)
     d = graph.node("Min", d, number(graph, len(op.table.array) - 1, INT32))
     values.define(op.y, graph.node("Gather", graph.constant(op.table.array), d, dtype=INT16), order)
+
+
+@computes(qint.RowMagnitudesOp)
+def row_magnitudes(op: qint.RowMagnitudesOp, values: Values) -> None:
+    """Writes the largest magnitude of each row."""
+    _, most = _rows_and_magnitudes(op, values)
+    values.define(
+        op.y, values.graph.cast(_chosen(values.graph, most, number(values.graph, MOST, INT64), least=False), INT32)
+    )
+
+
+@computes(qint.DivideRowsOp)
+def divide_rows(op: qint.DivideRowsOp, values: Values) -> None:
+    """Writes half_up(x · R · 2^−k) with R = floor(limit · 2^k / M); an offset keeps what Div gets above 0."""
+    graph, formula = values.graph, op.formula()
+    x, most = _rows_and_magnitudes(op, values)
+    one = number(graph, formula.limit << formula.fraction, INT64)
+    reciprocal = graph.node("Div", one, _chosen(graph, most, number(graph, 1, INT64), least=True))
+    added = (1 << formula.fraction - 1) + (formula.limit << formula.fraction)
+    product = graph.node("Add", graph.node("Mul", x, reciprocal), number(graph, added, INT64))
+    y = graph.node("Div", product, number(graph, 1 << formula.fraction, INT64))
+    values.define(op.y, graph.cast(minus(graph, graph.cast(y, INT32), formula.limit), stored_dtype(op.y)))
+
+
+def _rows_and_magnitudes(op: qint.RowMagnitudesOp | qint.DivideRowsOp, values: Values) -> tuple[Tensor, Tensor]:
+    """Rows less their zero point, and the largest magnitude of each, int64."""
+    graph = values.graph
+    x = minus(graph, graph.cast(values.stored(op.x), INT64), op.zero_point.value.data)
+    axes = graph.indices([len(shape_of(op.x)) - 1])
+    return x, graph.node("ReduceMax", graph.node("Abs", x), axes)
 
 
 @computes(qint.RowQuotientOp)

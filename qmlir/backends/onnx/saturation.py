@@ -41,7 +41,9 @@ def warn_of_saturation(function: func.FuncOp, *, unsigned: bool) -> None:
         count = counted(len(layers), "layer")
         text = f"on x86 processors without VNNI, onnxruntime's sums of {count} can saturate ({named}): "
         text += "weights of 8 bits meet unsigned bytes; quantize for onnxruntime (--for onnxruntime), which takes "
-        text += "weights of 7 bits" + (", or keep activations signed (--activations kept), which is slow" * unsigned)
+        text += "weights of 7 bits" + (
+            ", or keep activations signed (--onnx-activations kept), which is slow" * unsigned
+        )
         warnings.warn(text, QmlirWarning, stacklevel=3)
 
 

@@ -20,6 +20,7 @@ from qmlir.dialects.nn import (
     normalization,
     reduction,
     resize,
+    rows,
 )
 from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.bitwise import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
@@ -125,6 +126,7 @@ from qmlir.dialects.nn.reduction import (
     ReduceSumOp,
 )
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.ir.interfaces import TensorOp
 
 _FAMILIES = (
@@ -137,6 +139,7 @@ _FAMILIES = (
         functions,
         reduction,
         normalization,
+        rows,
         attention,
         movement,
         indexing,

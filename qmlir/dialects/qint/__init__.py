@@ -26,6 +26,7 @@ from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, S
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, InterpolateOp, MaxPool2DOp, ResizeOp
 from qmlir.dialects.qint.requantize import RequantizeOp
 from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
+from qmlir.dialects.qint.rows import DivideRowsOp, RowMagnitudesOp
 
 QINT = Dialect(
     "qint",
@@ -54,6 +55,8 @@ QINT = Dialect(
         LogSoftmaxOp,
         ExponentialsOp,
         RowQuotientOp,
+        RowMagnitudesOp,
+        DivideRowsOp,
         L2NormalizationOp,
         LayerNormOp,
         RMSNormOp,

@@ -4,7 +4,7 @@ import abc
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, StringAttr, TensorType, i8, i16, i32, i64
@@ -279,10 +279,12 @@ class MulOp(ZeroPointsOp, AccumulatingOp):
     """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32 or i64.
 
     (A1) the shapes broadcast
-    (Q2) the operands have at most 16 bits; in i32 the product of two 16-bit operands may wrap around
+    (Q2) the operands have at most 16 bits, or 32 beside an i64 product; in i32 the product of two 16-bit operands may
+         wrap around
     """
 
     name = "qint.mul"
+    WORDS: ClassVar[bool] = True
     acc = result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)

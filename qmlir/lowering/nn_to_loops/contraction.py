@@ -20,13 +20,10 @@ from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.kernels.task import Broadcast, Task
 from qmlir.codegen.lowering import Array, MainLowering, Rules, constant_array
 from qmlir.codegen.value import Value
-from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
-from qmlir.dialects.nn.normalization import SoftmaxOp
 from qmlir.ir.interfaces import Shape, element_of, shape_of
 from qmlir.ir.types import dtype_of
-from qmlir.lowering.nn_to_loops import normalization
 
 
 def multiply_add(accumulator: Value, x: Value, w: Value) -> Value:
@@ -231,18 +228,7 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
     choose(state, task, SUMS)
 
 
-def _attend(state: MainLowering, op: AttendOp) -> None:
-    """A softmax and a matrix product, each by its own rule."""
-    softmax, product = op.parts()
-    for part in (softmax, product):
-        state.insert(part)
-    op.y.replace_all_uses_with(product.results[0])
-    normalization.RULES[SoftmaxOp](state, softmax)
-    _matmul(state, product)
-
-
 RULES: Rules = {
-    AttendOp: _attend,
     Conv2DOp: _conv2d,
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,

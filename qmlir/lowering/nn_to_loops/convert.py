@@ -11,7 +11,10 @@ from xdsl.passes import ModulePass
 
 from qmlir.codegen.lowering import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.codegen.machine import capabilities
+from qmlir.dialects.nn.attention import AttendOp
 from qmlir.dialects.nn.base import NNOp, is_half, is_quantized
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
+from qmlir.ir.interfaces import ComposedOp
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.nn_to_loops import (
@@ -43,8 +46,23 @@ def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
     return {kind: plain(rule) for kind, rule in table.items()}
 
 
+def _composed(state: MainLowering, op: ComposedOp) -> None:
+    """Lowers an operation by the rules of its parts."""
+    parts = op.parts()
+    for part in parts:
+        state.insert(part)
+    op.results[0].replace_all_uses_with(parts[-1].results[0])
+    for part in parts:
+        RULES[type(part)](state, part)
+
+
+COMPOSED: Rules = dict.fromkeys((AttendOp, RowMagnitudesOp, DivideRowsOp, MultiplyRowsOp), _composed)
+"""The operations that have no kernels of their own."""
+
 RULES: Registry[Rule] = Registry(
-    *map(_if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES)),
+    *map(
+        _if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES, COMPOSED)
+    ),
     custom.RULES,
     detection.RULES,
     movement.RULES,

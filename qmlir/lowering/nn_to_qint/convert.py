@@ -73,9 +73,10 @@ from qmlir.lowering.nn_to_qint.normalization import (
     lower_rms_norm,
     lower_softmax,
 )
+from qmlir.lowering.nn_to_qint.rows import lower_divide_rows, lower_multiply_rows, lower_row_magnitudes
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
-from qmlir.numerics.levels import Blocks, Levels
+from qmlir.numerics.levels import Levels
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.float_rounding import cast_rounding, on_floats_rounding, state_addition, state_cast
 from qmlir.policies.ledger import decide
@@ -277,6 +278,9 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.ResizeOp: lower_resize,
     nn.SoftmaxOp: lower_softmax,
     nn.AttendOp: lower_attend,
+    nn.RowMagnitudesOp: lower_row_magnitudes,
+    nn.DivideRowsOp: lower_divide_rows,
+    nn.MultiplyRowsOp: lower_multiply_rows,
     nn.LogSoftmaxOp: lower_log_softmax,
     nn.LpNormalizationOp: lower_lp_normalization,
     nn.LayerNormOp: lower_layer_norm,
@@ -485,7 +489,7 @@ def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
 def _levels(op: nn.ConstantOp) -> Levels | None:
     """The levels of a quantized constant: those that it states, or the few bits of its type."""
     stated, element = levels_of(op), uniform(op.y)
-    plain = stated is None or isinstance(stated, Blocks)
+    plain = stated is None or stated.OF_FLOATS
     return even(element.storage_min, element.storage_max) if plain else stated
 
 

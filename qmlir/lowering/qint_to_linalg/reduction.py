@@ -25,6 +25,7 @@ from qmlir.dialects.qint.pooling import (
 )
 from qmlir.dialects.qint.requantize import less_zero_point, width_of
 from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
+from qmlir.dialects.qint.rows import MOST, DivideRowsOp, OfRowsOp, RowMagnitudesOp, magnitude
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_linalg.contraction import padded_image, tap
@@ -156,6 +157,34 @@ def _row_quotient(code: TensorCode, op: RowQuotientOp, acc: SSAValue, w: SSAValu
     return code.elementwise([acc, code.reshape(sums, (*weights[:-1], 1))], tensor_of(element_of(op.y), shape), divided)
 
 
+def _largest(code: TensorCode, op: OfRowsOp, x: SSAValue) -> SSAValue:
+    """The largest magnitude of each row, i64."""
+    shape, zero_point = shape_of(op.x), op.zero_point.value.data
+    *row, along = loops(len(shape))
+
+    def greater(x: Value, most: Value) -> Value:
+        return most.maximum(magnitude(x, zero_point))
+
+    most = code.generic([(x, [*row, along])], (code.filled(0, shape[:-1], i64), row), len(shape), greater)
+    return code.reshape(most, (*shape[:-1], 1))
+
+
+def _row_magnitudes(code: TensorCode, op: RowMagnitudesOp, x: SSAValue) -> SSAValue:
+    def stored(most: Value) -> Value:
+        return most.minimum(MOST).to(i32)
+
+    return code.elementwise([_largest(code, op, x)], tensor_type(op.y), stored)
+
+
+def _divide_rows(code: TensorCode, op: DivideRowsOp, x: SSAValue) -> SSAValue:
+    formula = op.formula()
+
+    def divided(x: Value, most: Value) -> Value:
+        return formula.element(x, formula.reciprocal(most))
+
+    return code.elementwise([x, _largest(code, op, x)], tensor_type(op.y), divided)
+
+
 def _local_response(code: TensorCode, op: LocalResponseNormalizationOp, x: SSAValue) -> SSAValue:
     """Writes the squares, with zeros around the channels; their sums over windows; and a formula on each element."""
     *pixels, channels = shape_of(op.x)
@@ -257,6 +286,8 @@ RULES = {
     RMSNormOp: _along_axis,
     ExponentialsOp: _along_axis,
     RowQuotientOp: _row_quotient,
+    RowMagnitudesOp: _row_magnitudes,
+    DivideRowsOp: _divide_rows,
     LocalResponseNormalizationOp: _local_response,
     ResizeOp: _resize,
     InterpolateOp: _interpolate,

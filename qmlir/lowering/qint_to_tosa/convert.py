@@ -39,6 +39,7 @@ INEXPRESSIBLE: Mapping[type[Operation], str] = {
     qint.SoftmaxOp: "divides by a sum of 64 bits, and tosa divides integers of 32 only",
     qint.ExponentialsOp: "has exponentials, and a quotient of 64 bits behind them, which is not written in tosa",
     qint.RowQuotientOp: "divides by a sum of 64 bits, and tosa divides integers of 32 only",
+    qint.DivideRowsOp: "divides by magnitudes in 64 bits, and tosa divides integers of 32 only",
     qint.LogSoftmaxOp: "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
 }
 """Operation that TOSA cannot express exactly → the reason; {rounding} is the operation's property."""
@@ -53,6 +54,7 @@ OTHER_REMEDIES: Mapping[type[Operation], str] = {
     qint.SoftmaxOp: "lower it with --qint-to-linalg, or leave the softmax to what reads the scores",
     qint.ExponentialsOp: "lower it with --qint-to-linalg",
     qint.RowQuotientOp: "lower it with --qint-to-linalg",
+    qint.DivideRowsOp: "lower it with --qint-to-linalg, or leave activations=dynamic out",
     qint.LogSoftmaxOp: "lower it with --qint-to-linalg, or leave it to what reads the scores",
 }
 

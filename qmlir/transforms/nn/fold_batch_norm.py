@@ -17,6 +17,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from qmlir.dialects.nn import AddOp, ConstantOp, DepthwiseConv2DOp, FullyConnectedOp, MulOp, ReshapeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.queries import (
     FoldableContraction,
     channel_vector,
@@ -54,10 +55,15 @@ class FoldScaleIntoPrecedingContraction(RewritePattern):
 
 
 class FoldScaleIntoFollowingContraction(RewritePattern):
-    """contraction(x · s, w, b) → contraction(x, w · s, b), for a constant s along the input channels."""
+    """contraction(x · s, w, b) → contraction(x, w · s, b), for a constant s along the input channels.
+
+    Weights that are also a table of embeddings stay as they are: the table would be stored twice.
+    """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if (found := foldable_contraction(op)) is None or (before := _constant_before(found.op, MulOp)) is None:
+            return
+        if any(isinstance(use.operation, GatherOp) for use in found.weight_constant.y.uses):
             return
         weights = found.with_weights(found.weights * found.along_inputs(before.vector), before.constant)
         if weights is None:

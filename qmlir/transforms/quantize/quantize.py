@@ -33,6 +33,7 @@ from qmlir.transforms.quantize.apply.choose_scales import ChooseScalesPass
 from qmlir.transforms.quantize.apply.fold_qdq import fold_qdq, is_as_imported
 from qmlir.transforms.quantize.entries import FirstEntry
 from qmlir.transforms.quantize.prepare.apply_policy import policy_of, refuse_unhonoured
+from qmlir.transforms.quantize.prepare.recipes import with_recipe
 from qmlir.transforms.quantize.ranges.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.ranges.observers import observers
 
@@ -76,7 +77,8 @@ class QuantizePass(QuantConfig, PassPipeline):
         try:
             given = {name: value for name, value in self.options().items() if name in self.given}
             stated = config_of(module)
-            config, data = resolve(policy, given, base=stated).config(), self.data or stated.data
+            policy, settings = with_recipe(module, policy, resolve(policy, given, base=stated))
+            ctx.policy, config, data = policy, settings.config(), self.data or stated.data
             write_config(module, config, data)
             config.op_config().check(self.name)
             op_configs = [

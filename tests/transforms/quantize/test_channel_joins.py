@@ -1,5 +1,7 @@
 """Channels that concatenations join or several layers read: the same function, one magnitude, nothing else touched."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.adjust.channel_joins import channel_joins
 from qmlir.transforms.quantize.adjust.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.op_configs import OpConfigs
-from tests.transforms.quantize.calibrated import Array, calibrated, parsed, sqnr
+from tests.transforms.quantize.calibrated import Array, calibrated, parsed, quantized, sqnr
 
 POINTS, PIXELS = np.array([1.0, 0.05, 3.0, 0.4]), np.array([0.02, 0.2, 0.01, 0.1])
 """What the channels of the two expanding layers are multiplied with."""
@@ -187,3 +189,26 @@ def test_powers_of_two_keep_the_channels_of_sums(samples: list[Array]) -> None:
     config = OpConfig(schema="symmetric_with_power2_scale")
     op_configs = OpConfigs(network.body.block, config, load_target())
     assert equalize_channels(network, [[x] for x in samples], op_configs) == 1
+
+
+def test_channels_stay_where_the_calibration_would_clip_more(
+    samples: list[Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Kullback-Leibler divergence keeps less of a tensor whose channels are alike; minmax keeps all of it."""
+    module = calibrated(parsed(fire()), samples)
+    truth = np.concatenate([qmlir.reference(module)(x) for x in samples])
+
+    def found(calibration: Any) -> tuple[int, float]:
+        equal = module.clone()
+        network, config = main_function(equal), OpConfig(calibration=calibration)
+        op_configs = OpConfigs(network.body.block, config, load_target())
+        count = equalize_channels(network, [[x] for x in samples], op_configs)
+        q = qmlir.reference(quantized(equal, calibration=calibration))
+        return count, sqnr(truth, np.concatenate([q(x) for x in samples]))
+
+    (all_of, _), (some, kept) = found("minmax"), found("kl")
+    assert (all_of, some) == (2, 1)
+    monkeypatch.setattr("qmlir.transforms.quantize.adjust.equalize_channels._keeping_more", lambda _, joins, *__: joins)
+    forced, clipped = found("kl")
+    assert forced == 2
+    assert kept > clipped + 0.3

@@ -260,3 +260,45 @@ def test_a_gate_of_energies_divides_rows(precision: str) -> None:
 def test_a_gate_that_does_not_saturate_reads_integers() -> None:
     module, data = gated(0.01)
     assert widths(qmlir.quantize(module, data=data))[1] == [8, 8]
+
+
+def masked(gain: float) -> tuple[ModuleOp, list[Array]]:
+    """A mask of a layer that reads a rectified layer and a quiet branch, as networks that enhance speech have it."""
+    draw = np.random.default_rng(5)
+    weights = {"f": TONES, "g": (gain * draw.normal(size=(64, 8))).astype(np.float32)}
+    nodes = [node("MatMul", "x f", "a"), node("LeakyRelu", "a", "l", alpha=0.001), node("Add", "l h", "t"),
+             node("MatMul", "t g", "s"), node("Tanh", "s")]  # fmt: skip
+    module = load(model(nodes, {"x": (16, 40), "h": (16, 64)}, weights))
+    loud = [(draw.normal(size=(16, 40)) * 10 ** draw.uniform(-3, 0)).astype(np.float32) for _ in range(24)]
+    return module, [{"x": x, "h": np.tile(x[:, :1] / 10, 64)} for x in loud]
+
+
+@crossed({"gain": [0.3, 3], "precision": ["int8", "int16"]})
+def test_a_mask_that_loud_data_saturate_divides_rows(gain: float, precision: str) -> None:
+    """With rows of 16 bits, which leave more than half of the mask's decibels, the loud mask has 49 dB."""
+    module, data = masked(gain)
+    q = qmlir.quantize(module, data=data, precision=precision)
+    bits = 8 if precision == "int8" else 16
+    assert widths(q) == [[bits] * 2, [32, 16] if gain > 1 else [bits] * 2]
+    truth, got = outputs(qmlir.reference(module), data), outputs(qmlir.reference(q), data)
+    np.testing.assert_array_equal(got, outputs(qmlir.compile(q), data))
+    assert sqnr(truth, got) > (17 if precision == "int8" else 59)
+
+
+@crossed({"axis": [None, 0], "precision": ["int8", "int16"]})
+def test_weights_that_the_file_stores_are_read_beside_divided_rows(axis: int | None, precision: str) -> None:
+    """Files with weights of 8 bits and data of floats, as TFLite's dynamic range and ONNX's weights alone have them."""
+    scales = np.array(0.01 if axis is None else np.linspace(0.01, 0.02, 8), np.float32)
+    zero = np.zeros(scales.shape, np.int8)
+    nodes = [node("Conv", "x f", "a"), node("Mul", "a a", "p"),
+             node("DequantizeLinear", "mi ms mz", "m", **({} if axis is None else {"axis": axis})),
+             node("Conv", "p m", "s"), node("Max", "s e", "q"), node("Log", "q")]  # fmt: skip
+    stored = (100 * FILTERS.T).astype(np.int8).reshape(8, 64, 1, 1)
+    tones, e = TONES.T.reshape(64, 40, 1, 1).copy(), np.array(1e-7, np.float32)
+    module = load(model(nodes, {"x": (1, 40, 4, 4)}, {"f": tones, "mi": stored, "ms": scales, "mz": zero, "e": e}))
+    data = [(RNG.normal(size=(1, 40, 4, 4)) * 10 ** RNG.uniform(-2, 0)).astype(np.float32) for _ in range(20)]
+    q = qmlir.quantize(module, data=data[:10], precision=precision)
+    assert widths(q)[1] == [32, 8]
+    truth, got = outputs(qmlir.reference(module), data[10:]), outputs(qmlir.reference(q), data[10:])
+    np.testing.assert_array_equal(got, outputs(qmlir.compile(q), data[10:]))
+    assert sqnr(truth, got) > (5 if precision == "int8" else 38)

@@ -40,9 +40,9 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.ir.fact import restated
 from qmlir.ir.facts import FACTORS, POLICY
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.levels import with_other_values
 from qmlir.numerics.halves import HALVES
 from qmlir.profiles.tensor_profile import TensorProfile, require_finite
 from qmlir.settings.quant_config import settings_of
@@ -308,7 +308,7 @@ def scaled_along(array: Array | None, factors: Array, axis: int) -> Array:
 def set_constant(op: Operation, index: int, array: Array) -> None:
     """Gives an operation a new constant as operand `index`; erases the old constant if nothing else reads it."""
     old = op.operands[index]
-    attributes = restated(old.owner) if isinstance(old.owner, ConstantOp) else {}
+    attributes = with_other_values(old.owner) if isinstance(old.owner, ConstantOp) else {}
     constant = ConstantOp(array, TensorType(f32, array.shape), attributes)
     constant.y.name_hint = old.name_hint
     Rewriter.insert_op(constant, InsertPoint.before(op))
@@ -333,10 +333,14 @@ def observe_anew(block: Block, tensors: Iterable[SSAValue], inputs: Sequence[Seq
             require_finite(observers[value].tensor.data, array)
             seen[value].update(array)
     for value, profile in seen.items():
-        observer = observers[value]
-        observer.range = bounds_attribute(profile.lo, profile.hi)
-        observer.histogram = HistogramAttr.of(profile.exponent, profile.first, profile.counts)
-        observer.average = bounds_attribute(*profile.average_range)
+        observe_as(observers[value], profile)
+
+
+def observe_as(observer: ObserveOp, profile: TensorProfile) -> None:
+    """Writes the range, the histogram and the average range of a profile on an observer."""
+    observer.range = bounds_attribute(profile.lo, profile.hi)
+    observer.histogram = HistogramAttr.of(profile.exponent, profile.first, profile.counts)
+    observer.average = bounds_attribute(*profile.average_range)
 
 
 def evaluations(

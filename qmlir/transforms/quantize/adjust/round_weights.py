@@ -15,10 +15,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.ir.fact import restated
 from qmlir.ir.facts import IMPORTED, UNROUNDED
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
-from qmlir.ir.levels import levels_of, stating
+from qmlir.ir.levels import levels_of, stating, with_other_values
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import codebooks
@@ -133,6 +132,7 @@ class WeightRounding:
         old = cast.input.owner
         assert isinstance(old, ConstantOp)
         stated = levels_of(old)
+        stated = None if stated is not None and stated.OF_FLOATS else stated
         (nearest,) = cast.evaluate(layer.weights if stated is None else old.value.array)
         choices, op_config = _choices(cast, terms, stated), op_config_of(layer.op, self.default)
         method = rounding_called(op_config.rounding)
@@ -152,7 +152,7 @@ class WeightRounding:
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
         levels = None if stated is None else stated.refitted(choices)
-        attributes = restated(old) | UNROUNDED.entry(WeightsAttr(layer.weights)) | stating(levels)
+        attributes = with_other_values(old) | UNROUNDED.entry(WeightsAttr(layer.weights)) | stating(levels)
         if (stored == nearest).all() and (back.evaluate(stored)[0] == layer.stored).all():
             return False
         (layer.stored,) = back.evaluate(stored)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i16
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i16, i32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -35,7 +35,9 @@ from qmlir.dialects.nn.quantizable import (
     data_results,
     data_values,
     is_weight,
+    widest,
 )
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -169,6 +171,9 @@ class _Chooser:
             self._settle(default, self.kept.reasons)
 
     def _look_at(self, block: Block) -> None:
+        self.divided = {
+            o for o in block.ops if isinstance(o, ContractionOp) and isinstance(o.operands[0].owner, DivideRowsOp)
+        }
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
@@ -310,7 +315,7 @@ class _Chooser:
 
         If an integer operation computes the value, all its readers do; else only its integer readers.
         """
-        element = self._type_of_sums(value) or self.groups.type_of(value)
+        element = self._type_of_magnitudes(value) or self._type_of_sums(value) or self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             self._cast_for_others(value, value, element, able, InsertPoint.after(value.owner))
@@ -338,15 +343,25 @@ class _Chooser:
                 clamp_to_domain(use.operation)
         self._cast_for_others(value, back.result, element, able, InsertPoint.after(back))
 
+    def _type_of_magnitudes(self, value: SSAValue) -> UniformType | None:
+        """The type of 32 bits of the magnitudes of rows, in steps of the rows; None for other values."""
+        op = value.owner
+        if not isinstance(op, RowMagnitudesOp) or not isinstance(op.x.owner, DequantizeCastOp):
+            return None
+        rows = op.x.owner.quantized
+        return UniformType.per_tensor(i32, rows.scale, 0, 0, widest(rows))
+
     def _type_of_sums(self, value: SSAValue) -> UniformType | None:
         """The type of 32 bits of a contraction whose readers need its digits; None if it has another type."""
         op = value.owner
         seen = self.observed.get(value)
-        if not self.wide or not isinstance(op, ContractionOp) or op not in self.kept.sums or seen is None:
+        if not self.wide or not isinstance(op, ContractionOp) or seen is None:
+            return None
+        if op not in self.kept.sums and op not in self.divided:
             return None
         types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
         finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
-        if op in self.kept.rows:
+        if op in self.kept.rows or op in self.divided:
             return type_of_row_sums(seen, finest)
         power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
         return type_of_sums(seen, finest, power_of_two=power_of_two)
@@ -358,6 +373,9 @@ class _Chooser:
         op_config = self._weights_of_rows(reader)
         bits = weight_bits(op_config.stored_weights)
         if not isinstance(value.owner, ConstantOp):
+            stored = reader.w.owner if isinstance(reader, WeightedOp) else None
+            if isinstance(stored, DequantizeCastOp) and isinstance(element := element_of(stored.input), UniformType):
+                bits = element.storage_width
             return type_of_rows(reader, bits)
         precision = "int16" if bits > 8 else "int8"
         (scale,) = choose_weight_quantization(value.owner.value.array, None, op_config.schema, precision).tolist()
@@ -383,6 +401,8 @@ class _Chooser:
         exact = seen if value.owner in able else value
         views: dict[UniformType, SSAValue] = {}
         for use in [u for u in seen.uses if _reads_as_data(u.operation, u.index, able)]:
+            if isinstance(use.operation, MultiplyRowsOp):
+                continue  # it reads sums and magnitudes as they are
             wanted = self._type_for(value, use.operation, use.index)
             if wanted == element:
                 continue

@@ -23,8 +23,8 @@ from qmlir.dialects.nn.base import is_float, is_half, with_floats
 from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.errors import QmlirWarning
-from qmlir.ir.fact import restated
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.levels import with_other_values
 from qmlir.ir.rewriting import node_name, replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type_of
@@ -115,7 +115,7 @@ class _Narrowing:
             text += f"which become infinite in {half}"
             warnings.warn(text + ("; bfloat16 has the range of float32" if half == "float16" else ""), QmlirWarning, 2)
         type = TensorType(element_type_of(HALVES[half].dtype), shape_of(constant.y))
-        return ConstantOp(rounded, type, restated(constant))
+        return ConstantOp(rounded, type, with_other_values(constant))
 
 
 _NAMES: dict[Attribute, HalfPrecision] = {element_type_of(format.dtype): name for name, format in HALVES.items()}

@@ -36,7 +36,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.fact import restated
 from qmlir.ir.facts import ON_FLOATS, RESIDUAL, UNROUNDED
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
-from qmlir.ir.levels import levels_of
+from qmlir.ir.levels import levels_of, with_other_values
 from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.traversal import reached
@@ -212,7 +212,7 @@ class _Folding:
             self._fold_dequantized(cast, constant, constant.input.owner)
         elif isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
-            new = ConstantOp(stored, tensor_type(cast.result), restated(constant, but=UNROUNDED))
+            new = ConstantOp(stored, tensor_type(cast.result), UNROUNDED.without(with_other_values(constant)))
             replace(PatternRewriter(cast), cast, new)
             self.folded[new.y] = constant.y
 

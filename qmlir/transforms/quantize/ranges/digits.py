@@ -16,6 +16,8 @@ of the last contraction:
   the target cannot, it stays float if it has few of the network's products (`FEW`).
 * A function whose argument saturates where the function is flat (flat_ends.py) is steep in this sense: few of its
   arguments decide.
+* The rounding of a contraction's data costs too much if it takes more than `MOST_LOST` from the function, whatever is
+  left: beside the rounding of the function's result, such a contraction decides what a network of 16 bits reaches.
 
 A quotient with a computed divisor and an operation that the policy keeps float read their arguments likewise.
 """
@@ -77,6 +79,12 @@ from qmlir.transforms.quantize.reasons import (
 KEPT = 0.5
 """The share of the decibels which the result's type allows that has to remain when the argument is rounded."""
 
+MOST_LOST = 24.0
+"""The most decibels that the rounding of a contraction's data may cost a function of its sums: four bits.
+
+Of 8 bits this is about half of the decibels. Half of those of 16 bits is no more than a whole network should reach.
+"""
+
 FEW = 0.05
 """The share of a network's products that contractions before steep functions may compute in floats."""
 
@@ -134,7 +142,8 @@ def find_kept(
     finding = _Finding(operations, observed, configs, groups, wide=wide)
     finding.run()
     for op, function in memories(observed, configs.of_value).items() if wide else ():
-        if configs.of(op).integers == "int16" and configs.why_float(op) is None and not names_format(op):
+        fine = configs.of(op).integers == "int16" or function in finding.reasons
+        if fine and configs.why_float(op) is None and not names_format(op):
             finding.reasons.setdefault(op, saturating(function))
     rows: dict[Operation, RowWeights] = {op: precision_of_row_weights(op, finding.least(op)) for op in finding.rows}
     return Kept(finding.reasons, finding.sums.keys(), rows)
@@ -344,8 +353,9 @@ class _Finding:
 
         Energies that a gate reads are such an input: they are spread over many decades.
         """
-        made = [v.owner for v in data_operands(op) if not isinstance(v.owner, ConstantOp)]
-        if not all(isinstance(o, Operation) and len(_readers(o)) == 1 for o in made):
+        factor = constant_factor(op)
+        made = None if factor is None else op.operands[factor.data].owner
+        if not isinstance(made, Operation) or len(_readers(made)) != 1:
             return False
         return self._left_of(op, self._saturates) is not None and self._divides_rows(op)
 
@@ -356,8 +366,9 @@ class _Finding:
 
     def least(self, op: ContractionOp) -> float:
         """The least number that was observed of a contraction's data; −∞ if nothing was."""
-        found = [self._seen(v) for v in data_operands(op) if not isinstance(v.owner, ConstantOp)]
-        return min((-math.inf if seen is None else seen.bounds[0] for seen in found), default=-math.inf)
+        factor = constant_factor(op)
+        seen = None if factor is None else self._seen(op.operands[factor.data])
+        return -math.inf if seen is None else seen.bounds[0]
 
     def _seen(self, value: SSAValue) -> Observation | None:
         """What was observed of a value, or of the value that it is moved from."""
@@ -377,7 +388,7 @@ class _Finding:
             if (result := self._type(last.results[0], last)) is None:
                 continue
             left, allowed = remaining(function, (points, counts), moved, NOISE[1], result)
-            if left < KEPT * allowed or last in self._losing:
+            if left < max(KEPT * allowed, allowed - MOST_LOST) or last in self._losing:
                 return last, sums_of_steep(self.configs.of(op).integers, left, allowed, last)
         return None
 
@@ -555,16 +566,15 @@ def products(op: Operation) -> int:
 
 def _noise_of_input(op: ContractionOp, types: Sequence[UniformType | None]) -> float | None:
     """The standard deviation of a contraction's sums that the rounding of its input makes; None if it is unknown."""
-    constant = next((v.owner for v in data_operands(op) if isinstance(v.owner, ConstantOp)), None)
-    data = next((t for v, t in zip(data_operands(op), types, strict=True) if not isinstance(v.owner, ConstantOp)), None)
-    if constant is None or data is None:
+    factor = constant_factor(op)
+    if factor is None or (data := types[factor.data]) is None:
         return None
-    weights: Array = np.asarray(constant.value.array, np.float64)
-    channels = op.output_channels() if isinstance(op, WeightedOp) else _columns(op, constant)
+    weights: Array = np.asarray(factor.numbers, np.float64)
+    channels = op.output_channels() if isinstance(op, WeightedOp) else _columns(op, weights)
     return data.scale * math.sqrt(float(np.sum(weights**2)) / max(channels, 1) / 12)
 
 
-def _columns(op: ContractionOp, constant: ConstantOp) -> int:
+def _columns(op: ContractionOp, constant: Array) -> int:
     """How many sums of a matrix product the elements of its constant operand are divided among."""
     terms = shape_of(op.operands[0])[-1] if isinstance(op, MatMulOp) else 1
-    return math.prod(shape_of(constant.y)) // max(terms, 1)
+    return constant.size // max(terms, 1)

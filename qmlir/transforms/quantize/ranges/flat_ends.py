@@ -8,8 +8,8 @@ What such a sum is computed from ends with it: an addend beyond the sum's range 
 leaves the sum at its end, whatever the other addend is. So does a number that a constant multiplies.
 
 The memory of a recurrent cell is such a sum that the next step reads as well, so that its range cannot end. Where most
-of the range is flat for the function, the sum, its product with the gate and the function stay float in networks of 16
-bits (`memories`).
+of the range is flat for the function, the sum, its product with the gate and the function stay float (`memories`): in
+networks of 16 bits always, in networks of 8 bits where the function is steep for what 8 bits leave of the sum.
 
 Functions that grow at one end, as exponentials do, keep their ranges: where new data reach further than those that were
 observed, such a function alone decides how far off the result is.

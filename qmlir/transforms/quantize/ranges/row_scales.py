@@ -13,11 +13,12 @@ profile either: the weights bound them.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import Observation, ObserveOp
@@ -27,18 +28,22 @@ from qmlir.dialects.nn import (
     ClampOp,
     ConstantOp,
     Conv2DOp,
+    DivideRowsOp,
     DivOp,
     FullyConnectedOp,
     MatMulOp,
     MaximumOp,
     MulOp,
+    MultiplyRowsOp,
     ReduceMaxOp,
+    RowMagnitudesOp,
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.nn.queries import bound_properties
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import NAME
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
@@ -52,11 +57,44 @@ LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
 
 
-def constant_factor(op: ContractionOp) -> ConstantOp | None:
-    """The constant weights, or the constant side of a matrix product whose other side is data; None without."""
-    sides = (op.w,) if isinstance(op, WeightedOp) else op.operands
-    constants = [v.owner for v in sides if isinstance(v.owner, ConstantOp)]
-    return constants[0] if len(constants) == 1 and constants[0].value.array.any() else None
+@dataclass(frozen=True)
+class ConstantFactor:
+    """The constant operand of a contraction.
+
+    place    which operand it is; the contraction reads its data from the other of the first two
+    numbers  its real values
+    """
+
+    place: int
+    numbers: Array
+
+    @property
+    def data(self) -> int:
+        """Which operand holds the data."""
+        return 1 - self.place
+
+
+def constant_factor(op: ContractionOp) -> ConstantFactor | None:
+    """The constant weights, or the constant side of a matrix product whose other side is data; None without.
+
+    Weights may be stored in a file as signed integers with a scale.
+    """
+    places = (1,) if isinstance(op, WeightedOp) else (0, 1)
+    constants = [ConstantFactor(i, x) for i in places if (x := _numbers(op.operands[i], op)) is not None]
+    return constants[0] if len(constants) == 1 and constants[0].numbers.any() else None
+
+
+def _numbers(value: SSAValue, op: ContractionOp) -> Array | None:
+    if isinstance(value.owner, ConstantOp):
+        return value.owner.value.array
+    cast = value.owner if isinstance(op, WeightedOp) and isinstance(value.owner, DequantizeCastOp) else None
+    if cast is None or not isinstance(cast.input.owner, ConstantOp):
+        return None
+    element = element_of(cast.input)
+    if not isinstance(element, UniformType) or not element.is_signed or any(element.zero_points):
+        return None
+    (real,) = cast.evaluate(cast.input.owner.value.array)
+    return np.asarray(real)
 
 
 def terms_of(op: ContractionOp) -> int:
@@ -86,7 +124,7 @@ def precision_of_row_weights(op: ContractionOp, least: float) -> RowWeights:
         op: The contraction.
         least: The least number that was observed of its data.
     """
-    weights = cast(ConstantOp, constant_factor(op)).value.array
+    weights = cast(ConstantFactor, constant_factor(op)).numbers
     return "int8" if least >= 0 and ((weights >= 0).all() or (weights <= 0).all()) else "int16"
 
 
@@ -101,7 +139,7 @@ def divide_rows(op: ContractionOp) -> list[Operation]:
     The observer of the contraction's result observes the product then. The quotients and the sums get observers of
     their own, and the product the names of the tensor.
     """
-    place = 0 if op.operands[0].owner is not constant_factor(op) else 1
+    place = cast(ConstantFactor, constant_factor(op)).data
     x, axes = op.operands[place], _axes(op, place)
     magnitudes = AbsOp.make([x])
     largest = ReduceMaxOp.make([magnitudes.y], {"axes": DenseArrayBase.from_list(i64, axes)})
@@ -125,6 +163,39 @@ def divide_rows(op: ContractionOp) -> list[Operation]:
     return [*(o for o in before if o is not least), *after]
 
 
+def divide_rows_in_integers(op: FullyConnectedOp | MatMulOp, bounds: tuple[float, float]) -> DivideRowsOp:
+    """Divides the rows that a contraction reads, and multiplies its sums, in integers; returns the quotients.
+
+    The observer of the contraction's result observes what it returned, which keeps the names of the tensor. The weights
+    bound the sums. Products beyond the result's bounds saturate, as the result does once the bias is added.
+
+    Args:
+        op: The contraction.
+        bounds: The observed bounds of its result.
+    """
+    x, result, bias = op.operands[0], op.results[0], op.b if isinstance(op, WeightedOp) else None
+    magnitudes, quotients = RowMagnitudesOp.make([x]), DivideRowsOp.make([x])
+    op.operands = [quotients.y, op.operands[1]]
+    product = MultiplyRowsOp.make([result, magnitudes.y])
+    after: list[Operation] = [product, *([AddOp.make([product.y, bias])] if bias is not None else [])]
+    named, limit = node_name(op), _largest_sum(op)
+    _finish(op, after)
+    Rewriter.insert_op([magnitudes, quotients], InsertPoint.before(op))
+    locate([magnitudes, quotients], op.location)
+    observe(magnitudes.y, f"{named} magnitudes", (0.0, 1.0))  # they are stored in steps of the rows, whatever it is
+    observe(result, f"{named} sums", (-limit, limit))
+    added = 0.0 if bias is None else float(np.abs(cast(ConstantOp, bias.owner).value.array).max(initial=0))
+    for between in after[:-1]:
+        room = added if between is product else 0.0
+        observe(between.results[0], f"{named} {between.name}", (bounds[0] - room, bounds[1] + room))
+    return quotients
+
+
+def observe(value: SSAValue, name: str, bounds: tuple[float, float]) -> None:
+    """Puts an observer with a range behind what makes a value."""
+    Rewriter.insert_op(ObserveOp(value, name, bounds), InsertPoint.after(cast(Operation, value.owner)))
+
+
 def clamp_behind(op: ContractionOp) -> list[Operation]:
     """Clamps on floats what a contraction clamps to a bound that its steps may round; returns the new operation."""
     after: list[Operation] = []
@@ -139,6 +210,7 @@ def _finish(op: ContractionOp, after: list[Operation]) -> None:
         for name in bound_properties(op.bounds()):
             del op.properties[name]
     op.y.replace_uses_with_if(after[-1].results[0], lambda use: use.operation is not after[0])
+    after[-1].results[0].name_hint, op.y.name_hint = op.y.name_hint, None
     Rewriter.insert_op(after, InsertPoint.after(op))
     locate(after, op.location)
     names = names_of(op)
@@ -159,10 +231,10 @@ def _axes(op: ContractionOp, place: int) -> Sequence[int]:
 
 def _largest_sum(op: ContractionOp) -> float:
     """The largest magnitude of sums of data in [−1, 1]."""
-    constant = cast(ConstantOp, constant_factor(op))
-    weights = np.abs(constant.value.array.astype(np.float64))
+    constant = cast(ConstantFactor, constant_factor(op))
+    weights = np.abs(constant.numbers.astype(np.float64))
     if isinstance(op, WeightedOp):
         sums = weights.sum(axis=tuple(i for i in range(weights.ndim) if i != op.CHANNEL_AXIS))
     else:
-        sums = weights.sum(axis=-2 if op.operands[1].owner is constant else -1)
+        sums = weights.sum(axis=-2 if constant.place else -1)
     return float(sums.max())

@@ -1,0 +1,248 @@
+"""Builds the network of a GGUF file of the Llama family: attention with a cache, and gated feed-forward layers.
+
+The operations are those that an ONNX file of such a network becomes, so that later passes know them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i64
+from xdsl.ir import SSAValue
+
+from qmlir.dialects.nn.bitwise import AndOp
+from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessEqualOp, LessOp, MulOp, SubOp, WhereOp
+from qmlir.dialects.nn.functions import SwishOp
+from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
+from qmlir.dialects.nn.movement import ConcatOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
+from qmlir.dialects.nn.normalization import RMSNormOp, SoftmaxOp
+from qmlir.frontends.builder import Node, Operand, Properties
+from qmlir.frontends.function import Builder, Constant
+from qmlir.frontends.gguf.reader import File
+from qmlir.frontends.gguf.settings import Settings
+from qmlir.frontends.gguf.tensors import EMBEDDING, OUTPUT, PERIODS
+from qmlir.ir.budget import Budget
+from qmlir.ir.interfaces import TensorOp, shape_of
+from qmlir.ir.states import StateAttr
+
+HIDDEN = -1e9
+"""The score of a place that a token does not see; softmax makes 0 of it."""
+
+
+@dataclass
+class Network:
+    """The network of a file, for a number of tokens in a call and of places in the cache."""
+
+    file: File
+    settings: Settings
+    rows: int
+    context: int
+    builder: Builder = field(init=False)
+
+    def build(self) -> ModuleOp:
+        """Returns the module."""
+        s = self.settings
+        places = [TensorType(i64, [self.rows])] * 2
+        caches = [name for i in range(s.layers) for name in (f"k{i}", f"v{i}")]
+        kept = [TensorType(f32, [s.kv_heads, self.context, n]) for n in (s.head, s.value)] * s.layers
+        self.builder = Builder.of(["token", "pos", *caches], [*places, *kept], Budget())
+        token, pos, *states = self.builder.block.args
+        embedding = self.weight(EMBEDDING)
+        x = self.add("token_embd", GatherOp, [embedding, token], {"axis": 0})
+        cos, sin = self.turns(pos)
+        shared = _Shared(pos, cos, sin, self.seen(pos))
+        results = list[SSAValue]()
+        for i in range(s.layers):
+            layer = _Layer(self, f"blk.{i}", shared)
+            x, *new = layer.attention(x, states[2 * i], states[2 * i + 1], [f"k{i}_out", f"v{i}_out"])
+            x = layer.feed_forward(x)
+            results += new
+        x = self.norm("output_norm", x)
+        last = self.weight(OUTPUT) if OUTPUT in self.file.tensors else embedding
+        logits = self.add("logits", FullyConnectedOp, [x, last, None])
+        marks = {2 + i: StateAttr.of(1 + i) for i in range(len(states))}
+        return self.builder.finish([logits, *results], ["logits", *(f"{name}_out" for name in caches)], marks)
+
+    # ------------------------------------------------------------------------------------------------------------
+    # Operations
+
+    def add(
+        self, name: str, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None
+    ) -> SSAValue:
+        """Adds an operation; its result is the tensor of that name."""
+        node = Node(op_type.name, name, [name], self.builder, self.file.name)
+        y = node.compute(op_type, operands, properties)
+        node.commit([y], self.builder.block.add_ops)
+        return y
+
+    def move(self, name: str, x: SSAValue, *steps: "Step") -> SSAValue:
+        """Moves the elements of a tensor, in steps; the result is the tensor of that name."""
+        for step, properties in steps[:-1]:
+            node = Node(step.name, name, [name], self.builder, self.file.name)
+            x = node.insert(step, [x], properties)
+            node.commit([x], self.builder.block.add_ops, rename=False)
+        return self.add(name, steps[-1][0], [x], steps[-1][1])
+
+    def weight(self, name: str) -> Constant:
+        """Returns a tensor of the file."""
+        array, levels = self.file.read(name)
+        return Constant(array, name, levels)
+
+    def norm(self, name: str, x: SSAValue) -> SSAValue:
+        """Normalizes the last dimension by its root mean square, and scales it."""
+        properties = {"axis": len(shape_of(x)) - 1, "epsilon": self.settings.epsilon}
+        even = self.add(f"{name}.normalized", RMSNormOp, [x], properties)
+        return self.add(name, MulOp, [even, self.weight(f"{name}.weight")])
+
+    def linear(self, name: str, x: SSAValue) -> SSAValue:
+        """A fully connected layer, with a bias if the file has one."""
+        bias = self.weight(f"{name}.bias") if f"{name}.bias" in self.file.tensors else None
+        return self.add(name, FullyConnectedOp, [x, self.weight(f"{name}.weight"), bias])
+
+    # ------------------------------------------------------------------------------------------------------------
+    # What all layers share
+
+    def turns(self, pos: SSAValue) -> Iterator[SSAValue]:
+        """Yields cosine and sine of the angles at the tokens' places, [rows, head / 2]."""
+        s = self.settings
+        periods = s.base ** (np.arange(0, s.head, 2) / s.head)
+        if PERIODS in self.file.tensors:
+            periods *= self.weight(PERIODS).array
+        angles = np.arange(self.context)[:, None] / s.factor / periods
+        for name, function in (("cos", np.cos), ("sin", np.sin)):
+            table = Constant(function(angles).astype(np.float32), f"rope.{name}s")
+            yield self.add(f"rope.{name}", GatherOp, [table, pos], {"axis": 0})
+
+    def seen(self, pos: SSAValue) -> SSAValue:
+        """Which places of the cache each token sees, i1 [1, rows, context]."""
+        at = self.move("places", pos, (ReshapeOp, {"shape": [1, self.rows, 1]}))
+        place = Constant(np.arange(self.context)[None, None])
+        before = self.add("seen", LessEqualOp, [place, at])
+        window = self.settings.window
+        if window is None or window >= self.context:
+            return before
+        first = self.add("hidden", SubOp, [at, Constant(np.array([window]))])
+        return self.add("seen_in_window", AndOp, [before, self.add("near", LessOp, [first, place])])
+
+
+Step = tuple[type[MovementOp], Properties]
+
+_SWAP: Step = (TransposeOp, {"permutation": [1, 0, 2]})
+"""Exchanges rows or places with heads."""
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What all layers read.
+
+    pos   the places of the tokens, i64 [rows]
+    cos   the cosines of their angles, [rows, head / 2]
+    sin   the sines
+    seen  which places of the cache each token sees, i1 [1, rows, context]
+    """
+
+    pos: SSAValue
+    cos: SSAValue
+    sin: SSAValue
+    seen: SSAValue
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """A block of the network, whose tensors' names begin with its own."""
+
+    network: Network
+    name: str
+    shared: _Shared
+
+    def attention(self, x: SSAValue, k: SSAValue, v: SSAValue, names: Sequence[str]) -> list[SSAValue]:
+        """Returns x after attention, and the caches of keys and values, `names`, with the tokens' own."""
+        net, s, rows = self.network, self.network.settings, self.network.rows
+        y = net.norm(f"{self.name}.attn_norm", x)
+        q, own = (self.turned(n, y, count) for n, count in (("attn_q", s.heads), ("attn_k", s.kv_heads)))
+        values = self.move("attn_v.heads", self.heads("attn_v", y, s.kv_heads, s.value), _SWAP)
+        k, v = self.stored(names[0], k, own), self.stored(names[1], v, values)
+        shared = s.heads // s.kv_heads * rows  # rows of the queries that share a head of keys
+        q = self.move("attn_q.groups", q, (ReshapeOp, {"shape": [s.kv_heads, shared, s.head]}))
+        keys = self.move("attn_k.columns", k, (TransposeOp, {"permutation": [0, 2, 1]}))
+        scores = self.add("scores", MulOp, [self.add("products", MatMulOp, [q, keys]), _number(s.scale)])
+        scores = self.move("scores.heads", scores, (ReshapeOp, {"shape": [s.heads, rows, net.context]}))
+        masked = self.add("masked", WhereOp, [self.shared.seen, scores, _number(HIDDEN)])
+        shares = self.add("shares", SoftmaxOp, [masked], {"axis": 2})
+        shares = self.move("shares.groups", shares, (ReshapeOp, {"shape": [s.kv_heads, shared, net.context]}))
+        mixed = self.move(
+            "attended.rows", self.add("attended", MatMulOp, [shares, v]),
+            (ReshapeOp, {"shape": [s.heads, rows, s.value]}), _SWAP, (ReshapeOp, {"shape": [rows, s.heads * s.value]}),
+        )  # fmt: skip
+        y = net.linear(f"{self.name}.attn_output", mixed)
+        return [self.add("attn_sum", AddOp, [x, y]), k, v]
+
+    def feed_forward(self, x: SSAValue) -> SSAValue:
+        """Returns x after the gated feed-forward network."""
+        net = self.network
+        y = net.norm(f"{self.name}.ffn_norm", x)
+        gate = self.add("ffn_swish", SwishOp, [net.linear(f"{self.name}.ffn_gate", y)], {"alpha": 1.0})
+        gated = self.add("ffn_gated", MulOp, [gate, net.linear(f"{self.name}.ffn_up", y)])
+        return self.add("ffn_sum", AddOp, [x, net.linear(f"{self.name}.ffn_down", gated)])
+
+    # ------------------------------------------------------------------------------------------------------------
+    # Parts of attention
+
+    def add(
+        self, name: str, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None
+    ) -> SSAValue:
+        return self.network.add(f"{self.name}.{name}", op_type, operands, properties)
+
+    def move(self, name: str, x: SSAValue, *steps: "Step") -> SSAValue:
+        return self.network.move(f"{self.name}.{name}", x, *steps)
+
+    def heads(self, name: str, x: SSAValue, count: int, size: int) -> SSAValue:
+        """Projects rows to heads, [rows, count, size]."""
+        y = self.network.linear(f"{self.name}.{name}", x)
+        return self.move(f"{name}.split", y, (ReshapeOp, {"shape": [self.network.rows, count, size]}))
+
+    def turned(self, name: str, x: SSAValue, count: int) -> SSAValue:
+        """Projects rows to heads of queries or keys, and turns pairs of their elements by the angles of the places.
+
+        In the result, [count, rows, head], the first elements of all pairs stand before the second ones. Where pairs
+        are neighbours, this is another order than that of the file, in queries and keys alike.
+        """
+        net, head, (cos, sin) = self.network, self.network.settings.head, (self.shared.cos, self.shared.sin)
+        y, half = self.heads(name, x, count, head), [count, net.rows, head // 2]
+        if net.settings.architecture.norms:
+            y = net.norm(f"{self.name}.{name}_norm", y)
+        if net.settings.architecture.pairs:
+            apart = (ReshapeOp, {"shape": [net.rows, count, head // 2, 2]})
+            y = self.move(f"{name}.heads", y, apart, (TransposeOp, {"permutation": [1, 0, 2, 3]}))
+            sizes, second = [*half, 1], [0, 0, 0, 1]
+        else:
+            y, sizes, second = self.move(f"{name}.heads", y, _SWAP), half, [0, 0, head // 2]
+        a, b = (
+            self.move(
+                f"{name}.{part}", y, (SliceOp, {"offsets": at, "sizes": sizes, "strides": [1] * len(at)}),
+                (ReshapeOp, {"shape": half}),
+            )
+            for part, at in (("first", [0] * len(second)), ("second", second))
+        )  # fmt: skip
+        real = [self.add(f"{name}.first_cos", MulOp, [a, cos]), self.add(f"{name}.second_sin", MulOp, [b, sin])]
+        real = self.add(f"{name}.real", SubOp, real)
+        imaginary = [self.add(f"{name}.first_sin", MulOp, [a, sin]), self.add(f"{name}.second_cos", MulOp, [b, cos])]
+        return self.add(
+            f"{name}.turned", ConcatOp, [[real, self.add(f"{name}.imaginary", AddOp, imaginary)]], {"axis": 2}
+        )
+
+    def stored(self, name: str, cache: SSAValue, new: SSAValue) -> SSAValue:
+        """Returns a cache [heads, context, size] with the tokens' own rows [heads, rows, size] at their places."""
+        net = self.network
+        if net.rows == 1:
+            place = Constant(np.arange(net.context).reshape(1, -1, 1))
+            here = net.add(f"{name}.here", EqualOp, [place, self.shared.pos])
+            return net.add(name, WhereOp, [here, new, cache])
+        places, rows = net.move(f"{name}.places", cache, _SWAP), net.move(f"{name}.rows", new, _SWAP)
+        at = net.move(f"{name}.at", self.shared.pos, (ReshapeOp, {"shape": [net.rows, 1]}))
+        return net.move(name, net.add(f"{name}.written", ScatterNDOp, [places, rows, at]), _SWAP)
+
+
+def _number(value: float) -> Constant:
+    return Constant(np.array([value], np.float32))

@@ -1,0 +1,114 @@
+"""`activations=dynamic`: each row that a layer reads has a scale of its own, in integers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime as ort
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.errors import UnsupportedError
+from qmlir.numerics.schemas import QuantizationError
+
+Array = npt.NDArray[Any]
+
+ROWS, WIDTH, HIDDEN = 12, 48, 64
+
+
+def sample(seed: int) -> Array:
+    """Rows of magnitudes from 0.03 to 30."""
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=(ROWS, WIDTH)) * 10.0 ** rng.uniform(-1.5, 1.5, (ROWS, 1))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers, the first with a bias and a clamp."""
+    rng = np.random.default_rng(7)
+
+    def constant(*shape: int) -> str:
+        numbers = ", ".join(str(float(n)) for n in rng.normal(size=int(np.prod(shape))) / 8)
+        return f"nn.constant <tensor<{'x'.join(map(str, shape))}xf32>, [{numbers}]>"
+
+    path = tmp_path_factory.mktemp("rows") / "float.mlir"
+    x, h, y = (f"tensor<{ROWS}x{n}xf32>" for n in (WIDTH, HIDDEN, 8))
+    w, b, v = f"tensor<{HIDDEN}x{WIDTH}xf32>", f"tensor<{HIDDEN}xf32>", f"tensor<8x{HIDDEN}xf32>"
+    path.write_text(f"""
+    func.func @main(%x: {x} {{qmlir.name = #qmlir.name<tensors ["x"]>}}) -> {y} {{
+      %w = {constant(HIDDEN, WIDTH)} : {w}
+      %b = {constant(HIDDEN)} : {b}
+      %v = {constant(8, HIDDEN)} : {v}
+      %h = nn.fully_connected %x, %w, %b {{min = 0.0 : f32, qmlir.name = #qmlir.name<nodes ["first"], tensors ["h"]>}}
+        : {x}, {w}, {b} -> {h}
+      %y = nn.fully_connected %h, %v {{qmlir.name = #qmlir.name<nodes ["last"], tensors ["y"]>}} : {h}, {v} -> {y}
+      func.return %y : {y}
+    }}
+    """)
+    return path
+
+
+def quantized(network: Path, **options: Any) -> ModuleOp:
+    return qmlir.quantize(network, data=[sample(s) for s in range(8)], measure=False, **options)
+
+
+def decibels_of_rows(network: Path, module: ModuleOp) -> Array:
+    x = sample(99)
+    exact, found = (np.asarray(qmlir.compile(m)(x), np.float64) for m in (network, module))
+    return 10 * np.log10((exact**2).sum(1) / ((found - exact) ** 2).sum(1))
+
+
+def test_small_rows_keep_their_digits(network: Path) -> None:
+    module = quantized(network, activations="dynamic")
+    assert str(module).count("nn.divide_rows") == 2
+    dynamic, static = (decibels_of_rows(network, quantized(network, activations=a)) for a in ("dynamic", "static"))
+    assert dynamic.min() > 28
+    assert dynamic.mean() > 34
+    assert static.min() < 5
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"schema": "symmetric"}, {"weight_precision": "int4"}, {"precision": "int16"}, {"per_channel": False},
+    {"weight_precision": "int4", "granularity": "group-32"},
+], ids=str)  # fmt: skip
+def test_machine_code_has_the_bits_of_the_reference(network: Path, options: dict[str, Any]) -> None:
+    module = quantized(network, activations="dynamic", **options)
+    assert [d.outcome for d in qmlir.decisions(module)].count("float") == 0
+    reference, executable = qmlir.reference(module), qmlir.compile(module)
+    for seed in range(50, 54):
+        assert (np.asarray(reference(sample(seed))) == np.asarray(executable(sample(seed)))).all()
+    zeros = np.zeros((ROWS, WIDTH), np.float32)
+    assert (np.asarray(reference(zeros)) == np.asarray(executable(zeros))).all()
+
+
+def test_onnxruntime_computes_its_integers(network: Path, tmp_path: Path) -> None:
+    module = quantized(network, activations="dynamic")
+    qmlir.export(module, tmp_path / "q.onnx", format="onnx-integer")
+    session = ort.InferenceSession(tmp_path / "q.onnx", providers=["CPUExecutionProvider"])
+    (found,) = session.run(None, {"x": sample(98)})
+    assert (found == np.asarray(qmlir.compile(module)(sample(98)))).all()
+
+
+def test_casts_have_no_sums_of_32_bits(network: Path, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match='fully_connected "first": must store 16 bits or less'):
+        qmlir.export(quantized(network, activations="dynamic"), tmp_path / "q.onnx", format="onnx-qdq")
+
+
+def test_a_rule_leaves_a_layer_static(network: Path) -> None:
+    policy = {"rules": [{"layer": "last", "activations": "static"}]}
+    module = quantized(network, activations="dynamic", policy=policy)
+    assert str(module).count("nn.divide_rows") == 1
+    reasons = {d.node: d.reason for d in qmlir.decisions(module)}
+    assert reasons["last"].startswith("i16 activations, i8 weights per channel")
+    assert reasons["first"].startswith("i8 activations, i32 results, i8 weights per channel")
+
+
+@pytest.mark.parametrize(("options", "got"), [
+    ({"target": "nmp"}, "target nmp"),
+    ({"schema": "symmetric_with_power2_scale"}, "schema symmetric_with_power2_scale"),
+])  # fmt: skip
+def test_what_has_no_scales_of_rows_refuses_them(network: Path, options: dict[str, Any], got: str) -> None:
+    with pytest.raises(QuantizationError, match=f'fully_connected "first".*magnitudes of rows.*got {got}'):
+        quantized(network, activations="dynamic", **options)
