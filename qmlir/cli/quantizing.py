@@ -270,10 +270,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
-    from qmlir.settings.recorded import recorded_config
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
-    from qmlir.transforms.quantize.prepare.recipes import recognized
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -325,10 +323,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         widened = widen(module, make, measured, used, policy, settings_given, seconds)
     made = make(policy, settings_given) if widened is None else widened.quantized
     quantized = _first_entry(made, entries)
-    if (kind := recognized(module)) is not None:
-        report.append(kind.text(recorded_config(quantized).recipe))
     network = decided(quantized)
-    for line in report:
+    for line in _with_kind(report, module, quantized):
         say(line)
     print_decisions(network)
     found_quality = measure(arguments, (module, quantized), measured, unseen)
@@ -355,6 +351,16 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         "program": written.program,
     }
     write_document(arguments, "quantize", fields | ledger_fields(network))
+
+
+def _with_kind(report: list[str], module: "ModuleOp", quantized: "ModuleOp") -> list[str]:
+    """Adds the line on a known kind of networks and its recipe to the report, and returns it."""
+    from qmlir.settings.recorded import recorded_config
+    from qmlir.transforms.quantize.prepare.recipes import recognized
+
+    if (kind := recognized(module)) is not None:
+        report.append(kind.text(recorded_config(quantized).recipe))
+    return report
 
 
 def _quantized(

@@ -6,8 +6,8 @@ takes over the parameters of the first entry, which alone has seen samples: befo
 whose channels were equalized, from which the same decisions follow; and in the end types, rounded weights and corrected
 biases.
 
-Operations that compute are found by their kind and their tensor's name. Data movement may differ, as a transpose of one
-row is a reshape; its results have the types of what it moves.
+Operations that compute are found by their kind and their tensor's name. Data movement and choices of elements may
+differ, as a transpose of one row is a reshape; their results have the types of what they move.
 """
 
 from collections import Counter
@@ -20,6 +20,8 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.base import is_float, is_quantized
+from qmlir.dialects.nn.elementwise import WhereOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import QmlirError
 from qmlir.ir.facts import NAME
@@ -80,21 +82,12 @@ def adopt_parameters(module: ModuleOp, first: ModuleOp, name: str) -> None:
     known, constants = _by_key(other), dict[ConstantOp, ConstantOp]()
     for key, op in _by_key(function).items():
         like = known.pop(key, None)
-        if isinstance(op, MovementOp):
-            for result, element in zip(op.results, op.infer_elements(), strict=True):
-                _retype(result, element)
-        elif isinstance(op, ConstantOp):
-            if key[1] and isinstance(like, ConstantOp) and op.value.array.shape == like.value.array.shape:
-                _adopt_constant(op, like)
-                constants[like] = op
-        elif isinstance(op, ObserveOp):
-            if isinstance(like, ObserveOp):
-                op.properties = dict(like.properties)
-        elif not isinstance(op, func.ReturnOp):
-            if like is None:
-                _refuse(name, op, f"must be computed by {op.name} in all entries", "another operation in the first")
-            _adopt(op, like, name, constants)
-    if left := next((op for op in known.values() if not isinstance(op, MovementOp | ConstantOp | ObserveOp)), None):
+        if not isinstance(op, ConstantOp):
+            _adopt_types(op, like, name, constants)
+        elif key[1] and isinstance(like, ConstantOp) and op.value.array.shape == like.value.array.shape:
+            _adopt_constant(op, like)
+            constants[like] = op
+    if left := next((op for op in known.values() if not _selects(op)), None):
         _refuse(name, left, f"must be computed by {left.name} in all entries", "no such operation")
     for op in [o for o in function.body.block.ops if isinstance(o, ConstantOp) and not o.y.uses]:
         Rewriter.erase_op(op)
@@ -109,6 +102,17 @@ def _by_key(function: func.FuncOp) -> dict[Key, Operation]:
         found[*key, count[key]] = op
         count[key] += 1
     return found
+
+
+def _selects(op: Operation) -> bool:
+    """Whether an operation computes no data: it moves or chooses elements, or tells which.
+
+    One row may be written to its place by a choice, where several rows are scattered.
+    """
+    if isinstance(op, MovementOp | ConstantOp | ObserveOp | func.ReturnOp):
+        return True
+    data = [element_of(value) for value in (*op.operands, *op.results) if is_float(value) or is_quantized(value)]
+    return not data or (isinstance(op, WhereOp) and len({*data[:-1]}) == 1)
 
 
 def _complete(function: func.FuncOp, other: func.FuncOp) -> None:
@@ -167,6 +171,21 @@ def _adopt_arguments(function: func.FuncOp, other: func.FuncOp, name: str) -> No
                 _refuse_argument(name, argument, f"must be {like.type} in all entries", str(argument.type))
 
 
+def _adopt_types(op: Operation, like: Operation | None, name: str, constants: dict[ConstantOp, ConstantOp]) -> None:
+    """Gives an operation the types of its counterpart or, where it only moves or chooses elements, those of these."""
+    if isinstance(op, ObserveOp):
+        op.properties = dict(op.properties if like is None else like.properties)
+    elif isinstance(op, MovementOp):
+        for result, element in zip(op.results, op.infer_elements(), strict=True):
+            _retype(result, element)
+    elif like is not None and not isinstance(op, func.ReturnOp):
+        _adopt(op, like, name, constants)
+    elif not _selects(op):
+        _refuse(name, op, f"must be computed by {op.name} in all entries", "another operation in the first")
+    elif isinstance(op, WhereOp):
+        _retype(op.results[0], element_of(op.operands[-1]))
+
+
 def _adopt(op: Operation, like: Operation, name: str, constants: dict[ConstantOp, ConstantOp]) -> None:
     """Replaces an operation by its counterpart, which has its own data operands and all constants of the counterpart.
 
@@ -199,6 +218,7 @@ def _adopt(op: Operation, like: Operation, name: str, constants: dict[ConstantOp
 
 def _adopt_constant(op: ConstantOp, like: ConstantOp) -> None:
     op.value = like.value
+    op.attributes |= {key: value for key, value in like.attributes.items() if key != NAME.key}
     _retype(op.y, element_of(like.y))
 
 
