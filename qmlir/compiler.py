@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, get_args, overload
 
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import stages
+from qmlir.backends.cpu.products import adding_in_machine_code
 from qmlir.dialects.inputs import note_reading, reading_notes
 from qmlir.errors import OptionError, ProfileError
 from qmlir.frontends import read_network
@@ -17,7 +18,7 @@ from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.entries import entry_of
-from qmlir.ir.facts import DEVICE
+from qmlir.ir.facts import DEVICE, ROTATION
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
@@ -31,7 +32,7 @@ from qmlir.running.files import path_of
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.fields import FORMATS as EXPORT_FORMATS
-from qmlir.settings.quant_config import QuantConfig, QuantOptions, config_of
+from qmlir.settings.quant_config import QuantConfig, QuantOptions, Rotate, config_of
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -126,8 +127,8 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
 
 
 def profile(
-    module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False, workers: Given = None,
-    done: Progress | None = None,
+    module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False, rotate: str = "none",
+    workers: Given = None, done: Progress | None = None,
 ) -> "Profile":  # fmt: skip
     """Learns the ranges of a float network's tensors by running the compiled network on samples.
 
@@ -137,6 +138,7 @@ def profile(
             and a list of them is a sequence of its own.
         bins: The most bins a histogram may have.
         per_channel: Whether to learn the same for each channel, along the last axis, too.
+        rotate: The rotations that the network will be quantized with, since rotated tensors have other ranges.
         workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
             threads of this process. A network with states is always profiled in this process.
         done: Is called with the number of samples that workers have done.
@@ -152,7 +154,7 @@ def profile(
     chosen = workers_of(workers)
     try:
         network = loaded(module)
-        profiler, observed = profiler_of(network, bins, per_channel=per_channel)
+        profiler, observed = profiler_of(network, bins, per_channel=per_channel, rotate=rotate)
         given = arguments.samples_given(samples)  # refused before the network is compiled
         executable = compile(observed)
         if chosen.elsewhere and not states_of(main_function(network)):
@@ -169,15 +171,24 @@ def profile(
     return found
 
 
-def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Profiler, ModuleOp]":
+def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = "none") -> "tuple[Profiler, ModuleOp]":
     """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
     from qmlir.running.profiler import Profiler
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
     module = loaded(module)
     refuse_opaque(module, "the network")
-    observed = Pipeline(*stages.OBSERVE)(module)
+    what = arguments.choice_given("rotate", rotate, get_args(Rotate))
+    observed = Pipeline(*stages.rotated(what), *stages.OBSERVE)(module)
     return Profiler(observed, most, per_channel=by_channel), Pipeline(*stages.PROFILE)(observed)
+
+
+def rotate(module: ModuleOp, what: str) -> None:
+    """Rotates the channels of a network without ranges in place, once; `what` is the setting `rotate`."""
+    from qmlir.transforms.quantize.ranges.observers import observers
+
+    if not ROTATION.on(module) and not observers(module):
+        Pipeline(*stages.rotated(what)).apply(module, make_context())
 
 
 class Replayed(list[dict[str, Array]]):
@@ -274,6 +285,7 @@ def _notes(preprocess: str | None, dtype: str | None) -> ReadingNotes:
     return ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None})
 
 
+@adding_in_machine_code
 @collected_rarely
 def quantize(
     module: Network,
@@ -324,6 +336,7 @@ def quantize(
     context.first_entry = first_entry
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
+    rotate(result, config.rotate)
     samples = None
     is_imported = profile is None and is_as_imported(result) and not observers(result)
     if data is not None:

@@ -24,6 +24,12 @@ FOLD_CASTS = ("fold-qdq",)
 IMPORTED = (*SIMPLIFY, *FOLD_CASTS)
 """nn as imported from a model file → nn, on quantized types where the model file was quantized."""
 
+
+def rotated(what: str) -> Sequence[Step]:
+    """nn → nn: channels rotated before ranges are learned, as the setting `rotate` says."""
+    return () if what == "none" else (("rotate", {"what": what}),)
+
+
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: an observer on each activation tensor that remains after fusing."""
 
@@ -43,6 +49,7 @@ QUANTIZE = (
     "fuse-attention",
     "widen-residuals",
     "divide-rows",
+    "divide-states",
     "split-squares",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",
@@ -53,6 +60,7 @@ QUANTIZE = (
     "quantize-ops",
     "quantize-bias",
     "quantize-states",
+    "store-blocks",
     "narrow-floats",
     "quantize-integers",
     "cancel-casts",

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir import stages
 from qmlir.analysis.auto_precision import without_auto
 from qmlir.analysis.measured import measure_on, parted
-from qmlir.compiler import Pipeline, give_ranges, loaded, with_interface
+from qmlir.compiler import Pipeline, give_ranges, loaded, rotate, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError
 from qmlir.ir.callable_network import Calibration
@@ -23,6 +23,7 @@ from qmlir.settings.recorded import RULES, recorded_quantizer
 from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.entries import FirstEntry, adopt_parameters, adopt_ranges
 from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+from qmlir.transforms.quantize.prepare.recipes import with_recipe
 from qmlir.transforms.quantize.quantize import learns_ranges
 from qmlir.transforms.quantize.ranges.observers import observers
 
@@ -59,11 +60,14 @@ def quantize_entries(
     check_entries(entries, given, rules, automatic=automatic)
     modules = {name: loaded(network) for name, network in entries.items()}
     first, *others = modules
-    check_before_ranges(modules[first], rules, resolve(rules, asked, runtime=given["runtime"]))
+    settings = resolve(rules, asked, runtime=given["runtime"])
+    check_before_ranges(modules[first], rules, settings)
+    rotations = with_recipe(modules[first], rules, settings)[1].config().rotate
     used, aside = list(data) if isinstance(data, Iterator) else data, tests
     if profile is None and used is not None and learns_ranges(modules[first]) and tests is None and measures:
         used, aside = parted(modules[first], used, learns=True)
     ranged, shared = modules[first].clone(), FirstEntry()
+    rotate(ranged, rotations)
     calls = give_ranges(ranged, profile, used)
     quantized = {first: quantized_by(ranged, data=calls, policy=rules, first_entry=shared, **given, **asked)}
     if measures:
@@ -71,6 +75,7 @@ def quantize_entries(
     same = _options(quantized[first])
     for name in others:
         shared.name, other = name, modules[name].clone()
+        rotate(other, rotations)
         if observers(ranged):
             Pipeline(*stages.OBSERVE).apply(other, make_context())
             adopt_ranges(other, ranged)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.auto_precision import Widened, widened, without_auto
 from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
-from qmlir.compiler import give_ranges, load, loaded, main_function, with_interface
+from qmlir.compiler import give_ranges, load, loaded, main_function, rotate, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.torch_modules import TorchModule, example_for, is_torch_module
@@ -27,6 +27,7 @@ from qmlir.settings.policy import Policy
 from qmlir.settings.quant_config import QuantOptions
 from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+from qmlir.transforms.quantize.prepare.recipes import with_recipe
 from qmlir.transforms.quantize.quantize import learns_ranges
 
 if TYPE_CHECKING:
@@ -150,6 +151,7 @@ def _automatic(
     learns = profile is None and learns_ranges(module)
     used, aside = parted(module, data, learns=learns) if tests is None else (data, tests)
     ranged = module.clone()
+    rotate(ranged, with_recipe(ranged, policy, settings)[1].config().rotate)
     calls = give_ranges(ranged, profile, used)  # once for all attempts
     held_out = aside is not None and is_unseen(aside, used)
     samples = chosen_samples(module, used if aside is None else aside, held_out=held_out)

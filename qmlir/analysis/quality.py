@@ -28,6 +28,7 @@ from xdsl.ir import Operation
 from qmlir.analysis.output_measure import thinned
 from qmlir.analysis.saturation import Ranges, Saturation, text_of
 from qmlir.analysis.tensors import tapped
+from qmlir.backends.cpu.products import adding_in_machine_code
 from qmlir.backends.reference import Reference
 from qmlir.compiler import loaded, main_function, reference
 from qmlir.devices.model.properties import products
@@ -255,6 +256,7 @@ LEAST = 8
 # Measuring
 
 
+@adding_in_machine_code
 @on_one_thread
 def measured(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, held_out: bool) -> Quality:
     """Measures a quantized network on samples.

@@ -190,6 +190,11 @@ def _running_sum(d: Deriver, node: Node) -> Derived:
     return d.summed(node, [repeated(join(d.operand(node), (0, 0)), d.shape(node)[node.number("axis")])])
 
 
+def _signed_sums(d: Deriver, node: Node) -> Derived:
+    low, high = d.operand(node)
+    return d.summed(node, [repeated((min(low, -high), max(high, -low)), node.number("block"))])
+
+
 def _resize(d: Deriver, node: Node) -> Derived:
     data = widest = join(d.operand(node, 0, "zero_point"), (0, 0))
     for weights in node.properties["weights"]:
@@ -361,6 +366,7 @@ RULES: Mapping[str, Rule] = {
     "qint.mul": _mul,
     "qint.global_sum_pool": _global_sum,
     "nn.cumulative_sum": _running_sum,
+    "nn.hadamard": _signed_sums,
     "qint.resize": _resize,
     "qint.requantize": _requantized,
     "qint.add": _add,

@@ -38,7 +38,7 @@ CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 def add_export_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir export`."""
-    parser.add_options("format", "onnx_activations", "opset")
+    parser.add_options("format", "onnx-activations", "opset")
     parser.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
     add_json_option(parser)
 
@@ -220,7 +220,7 @@ def add_form_options(parser: ArgumentParser) -> None:
     """Adds the output of `qmlir quantize`, and the options that are for one of its forms."""
     parser.add_options("io")
     with parser.section("an .onnx or .tflite file"):
-        parser.add_options("format", "onnx_activations", "opset")
+        parser.add_options("format", "onnx-activations", "opset")
     with parser.section("an .o file"):
         parser.add_options("threads", "batch")
         add_processor_options(parser)
@@ -240,7 +240,7 @@ def check_form(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     for name, suffixes in ONLY_FOR.items():
         if getattr(arguments, name) is not None and output.suffix not in suffixes:
-            option = "--for" if name == "runtime" else f"--{name}"
+            option = "--for" if name == "runtime" else f"--{name.replace('_', '-')}"
             need = f"is for {' and '.join(suffixes)} files"
             raise OptionError(option, need, got=f"-o {output}", remedy="leave it out, or name such a file")
     given = arguments.format

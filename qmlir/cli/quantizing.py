@@ -46,6 +46,8 @@ def add_profile_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
     )
+    (rotate,) = (option for option in config_options() if option.name == "rotate")
+    _add_config_option(parser, rotate)
     add_worker_options(parser)
     _add_output(parser)
     add_config_file_options(parser)
@@ -85,7 +87,8 @@ def run_profile(arguments: argparse.Namespace) -> None:
         return
     signature = signature_of(main_function(module))
     samples = samples_of(arguments, signature)
-    options = {"bins": arguments.bins, "per_channel": arguments.per_channel}
+    options: dict[str, Any] = {"bins": arguments.bins, "per_channel": arguments.per_channel}
+    options["rotate"] = arguments.rotate or "none"
     with workers_from(arguments) as workers:
         if workers.elsewhere and not signature.states:
             with counting(len(samples), "profiling") as done:
@@ -243,14 +246,19 @@ def add_quantize_options(parser: ArgumentParser) -> None:
 
 def add_config_options(parser: ArgumentParser) -> None:
     """Adds the quantizer's options, one for each field of `QuantConfig`."""
-    add = parser.add_argument
     for option in config_options():
-        flag, help = f"--{option.name}", f"{option.help} (default: {option.default})"
-        if option.type == "bool":
-            add(flag, action=argparse.BooleanOptionalAction, help=help)
-        else:
-            add(flag, **choice(option.type.split(" | ")), help=help)
-    add("--per-tensor", dest="per_channel", action="store_false", default=None, help="the same as --no-per-channel")
+        _add_config_option(parser, option)
+    help = "the same as --no-per-channel"
+    parser.add_argument("--per-tensor", dest="per_channel", action="store_false", default=None, help=help)
+
+
+def _add_config_option(parser: ArgumentParser, option: OptionInfo) -> None:
+    """Adds an option of the quantizer."""
+    flag, help = f"--{option.name}", f"{option.help} (default: {option.default})"
+    if option.type == "bool":
+        parser.add_argument(flag, action=argparse.BooleanOptionalAction, help=help)
+    else:
+        parser.add_argument(flag, **choice(option.type.split(" | ")), help=help)
 
 
 def _with_interface(module: "ModuleOp", io: str | None) -> "ModuleOp":
@@ -266,12 +274,13 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.analysis.counts import decided
     from qmlir.analysis.entries import check_entries
     from qmlir.cli.ledger import print_decisions, write_ledger
-    from qmlir.compiler import give_ranges, main_function
+    from qmlir.compiler import give_ranges, main_function, rotate
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
+    from qmlir.transforms.quantize.prepare.recipes import with_recipe
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -305,6 +314,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_entries(entries, {"target": arguments.target}, policy, automatic=automatic)
     settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
+    rotate(module, with_recipe(module, policy, settings)[1].config().rotate)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)

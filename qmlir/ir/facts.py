@@ -184,6 +184,9 @@ METHODS = Fact("qmlir.methods", TEXTS, "operation", _OF_SETTINGS,
 RESIDUAL = Fact("qmlir.residual", TEXT, "operation", _OF_SETTINGS,
     "Why an operation of a residual stream was widened to 16 bits.")  # fmt: skip
 
+ROTATED = Fact("qmlir.rotated", TEXT, "operation", _OF_SETTINGS,
+    "How the channels that an operation reads or writes were rotated, or why they were not.")  # fmt: skip
+
 WIDENED = Fact("qmlir.widened", INTEGERS, "layer", _OF_SETTINGS,
     "The channels whose weight scales were widened, until the layer's bias is quantized: because the "
     "bias would not fit the accumulator, or the target cannot represent the requantization factor.")  # fmt: skip
@@ -271,6 +274,9 @@ NUMERICS = Fact("qmlir.numerics", WORD, "module", _HELD,
 CONFIG = Fact("qmlir.config", DICTIONARY, "module", _HELD,
     "The settings of a network that differ from the standard values, while it is "
     "quantized.", ends="quantize")  # fmt: skip
+
+ROTATION = Fact("qmlir.rotation", WORD, "module", _HELD,
+    "Which rotations the pass `rotate` has looked for: the setting `rotate` that it followed.")  # fmt: skip
 
 QUANTIZER = Fact("qmlir.quantizer", DICTIONARY, "module", _HELD,
     "How the network was quantized: the options in effect, and `rules`, an array of dictionaries.")  # fmt: skip

@@ -4,8 +4,8 @@ The format is a length, a JSON header and raw bytes:
 
     {"conv1.weight": {"dtype": "F32", "shape": [8, 25], "data_offsets": [0, 800]}}
 
-Arrays of int8 whose values need 2 to 7 bits, such as weights of int4, are stored packed: as bytes of a stream of bits,
-the first bits of a byte being its lowest, value after value, in two's complement. The header says so:
+Arrays of int8 whose values need 2 to 7 bits, and arrays of types of 2 and 4 bits, are stored packed: as bytes of a
+stream of bits, the first bits of a byte being its lowest, value after value, in two's complement. The header says so:
 
     {"__metadata__": {"bits of conv1.weight": "4"}, "conv1.weight": {"dtype": "U8", "shape": [100], …}}
 
@@ -22,6 +22,7 @@ from math import prod
 from pathlib import Path
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 
 from qmlir.errors import FileError
@@ -46,6 +47,9 @@ _METADATA = "__metadata__"
 _BITS = "bits of "
 """The start of the metadata's keys that say how many bits a value of an array has."""
 
+_NARROW = {np.dtype(getattr(ml_dtypes, f"{sign}int{bits}")): bits for bits in (2, 4) for sign in ("", "u")}
+"""Types of fewer than 8 bits → their bits."""
+
 _FEWEST_PACKED = 65
 """The fewest values that are packed."""
 
@@ -59,7 +63,7 @@ def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
     The arrays with the largest elements come first, so that each array is aligned to the size of its elements.
     """
     stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
-    few = {key: bits for key, array in stored.items() if (bits := _bits_needed(array)) < 8}
+    few = {key: bits for key, array in arrays.items() if (bits := _bits_needed(array)) < 8}
     stored |= {key: pack(stored[key], bits) for key, bits in few.items()}
     ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
     ends = list(accumulate((array.nbytes for _, array in ordered), initial=0))
@@ -77,9 +81,11 @@ def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
 
 
 def _bits_needed(array: Array) -> int:
-    """Returns the bits that the values of an int8 array need, 2 at least; 8 for other and for small arrays."""
-    if array.dtype != np.int8 or array.size < _FEWEST_PACKED:
+    """Returns the bits of an array's type of 2 or 4, or that its values of int8 need; 8 for other and small arrays."""
+    if array.size < _FEWEST_PACKED:
         return 8
+    if array.dtype != np.int8:
+        return _NARROW.get(array.dtype, 8)
     return few_bits(int(array.min()), int(array.max()))
 
 
@@ -226,6 +232,8 @@ def array_in(file: SideFile, path: Path, key: str, dtype: np.dtype[Any], shape: 
         FileError: The file has no array of that name, type and shape.
     """
     array = file.array(key, shape)
+    if array is not None and array.dtype == np.int8 and (bits := _NARROW.get(dtype)) is not None:
+        array = (array & np.int8((1 << bits) - 1)).view(np.uint8)
     if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
         array = array.view(dtype)  # the file stores the bits as unsigned integers
     if array is None or array.dtype != dtype or array.shape != shape:

@@ -24,6 +24,43 @@ def affine(stored: Array, scales: Array, offsets: Array | None, size: int) -> Ar
     return blocks.reshape(stored.shape)
 
 
+FACTORS = (1.0, 0.96, 0.92, 0.88, 0.84, 0.8, 0.75)
+"""What a block's scale is multiplied by in the search for the one with the least square error."""
+
+_AT_ONCE = 1 << 22
+"""About how many weights are rounded at a time."""
+
+
+def fitted_blocks(rows: Array, bits: int, size: int) -> tuple[Array, Array]:
+    """Rounds weights [O, K] to signed integers of few bits with a scale for each block, with a small square error.
+
+    Returns:
+        The integers, int8 [O, K], and the scales, f32 [O, ⌈K / size⌉]. With the first of `FACTORS`, the weight of the
+        largest magnitude in a block is the least integer; a scale may be negative.
+    """
+    step = max(1, _AT_ONCE // max(rows.shape[1], 1))
+    parts = [_fitted(rows[at : at + step], bits, size) for at in range(0, len(rows), step)]
+    integers, scales = (np.concatenate(a) for a in zip(*parts, strict=True))
+    return integers[:, : rows.shape[1]], scales
+
+
+def _fitted(rows: Array, bits: int, size: int) -> tuple[Array, Array]:
+    least = -(1 << bits - 1)
+    blocks = np.pad(rows, ((0, 0), (0, -rows.shape[1] % size))).reshape(len(rows), -1, size)
+    peak = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[..., None], 2)
+    widest, best = np.where(peak == 0, np.float32(1), peak / np.float32(least)), np.full(peak.shape, np.inf)
+    integers, scales = np.zeros(blocks.shape, np.int8), widest.copy()
+    for factor in FACTORS:
+        scale = widest * np.float32(factor)
+        found = np.clip(np.rint(blocks / scale), least, -least - 1)
+        error = np.square(found * scale - blocks).sum(axis=2, keepdims=True)
+        better = error < best
+        best = np.where(better, error, best)
+        scales = np.where(better, scale, scales)
+        integers = np.where(better, found.astype(np.int8), integers)
+    return integers.reshape(len(rows), -1), scales[..., 0]
+
+
 @dataclass(frozen=True)
 class Affine(Levels):
     """States about floats that they are integers times the scale of their block, plus its offset.

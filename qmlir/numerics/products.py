@@ -17,6 +17,10 @@ not. It is computed here from float64 numbers, and every bit is that of the inst
    smallest factors of all products tell beforehand whether the subnormal range needs to be looked at.
 """
 
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import numpy as np
 
 from qmlir.numerics import Array, Float32s, Float64s
@@ -31,6 +35,21 @@ MIDPOINT = np.int64(-(1 << 63))
 """The low `SPARE` bits of a midpoint, shifted to the upper end of an i64."""
 
 SMALLEST_NORMAL = 2.0**-126
+
+Adder = Callable[[Array, Array, Array], bool]
+"""Does what `add_products` does for float32, with the same bits; returns False where it does not."""
+
+_adder: ContextVar[Adder | None] = ContextVar("adder", default=None)
+
+
+@contextmanager
+def added_by(adder: Adder) -> Generator[None]:
+    """While the context lasts, sums of float32 products are asked of `adder`, such as the processor's instruction."""
+    before = _adder.set(adder)
+    try:
+        yield
+    finally:
+        _adder.reset(before)
 
 
 def add_products(total: Array, x: Array, w: Array) -> None:
@@ -51,6 +70,8 @@ def add_products(total: Array, x: Array, w: Array) -> None:
         if not total.dtype == x.dtype == w.dtype == np.float32:
             for a, b in zip(x, w, strict=True):
                 total += a * b
+            return
+        if (adder := _adder.get()) is not None and adder(total, x, w):
             return
         has_tiny = _least(x) * _least(w) < 2 * SMALLEST_NORMAL
         longest = int(np.argmax(total.shape)) - total.ndim

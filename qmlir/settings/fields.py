@@ -206,7 +206,7 @@ OPTIONS: Mapping[str, Option] = {
         "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)",
         values=FORMATS,
     ),
-    "onnx_activations": Option(
+    "onnx-activations": Option(
         "choice",
         "how onnx-qdq stores signed bytes between operations: as unsigned ones, which mean the same numbers and are "
         "much faster in onnxruntime on x86, or kept as they are (default: uint8)",

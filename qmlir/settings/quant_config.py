@@ -64,6 +64,8 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
+Rotate: TypeAlias = Literal["none", "residual", "all"]
+
 Activations: TypeAlias = Literal["static", "dynamic"]
 
 RecipeName: TypeAlias = Literal[
@@ -119,6 +121,12 @@ class QuantConfig:
     )
     attention: Attention = option(
         "auto", "auto: softmaxes are divided behind the matrix product that reads them; stored: they are stored"
+    )
+    rotate: Rotate = option(
+        "none",
+        "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
+        "RMS normalizations and layers read; all: also of attention's values, and of products before layers, at run "
+        "time",
     )
     activations: Activations = option(
         "static",
@@ -185,6 +193,7 @@ class QuantOptions(TypedDict, total=False):
     weight_levels: str | None
     residuals: str | None
     attention: str | None
+    rotate: str | None
     activations: str | None
     recipe: str | None
     glow_exact: bool | None
@@ -238,6 +247,12 @@ class OpConfig(QuantConfig):
     def stored_weights(self) -> WeightPrecision:
         """The storage of weights; by default that of the activations, but always signed."""
         return weight_precision_beside(self.integers) if self.weight_precision == "same" else self.weight_precision
+
+    @property
+    def blocks_bits(self) -> int | None:
+        """The bits in which weights are stored beside floats of 16 bits; None for the 16 bits of the floats."""
+        named = self.half is not None and self.weight_precision not in ("same", "int16")
+        return weight_bits(self.weight_precision) if named else None
 
     @property
     def group(self) -> int | None:

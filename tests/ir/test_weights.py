@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import onnx
@@ -27,7 +28,7 @@ from qmlir.errors import FileError, OptionError
 from qmlir.ir.context import make_context
 from qmlir.ir.facts import NAME
 from qmlir.ir.names import NameAttr
-from qmlir.ir.side_file import map_side_file, write_side_file
+from qmlir.ir.side_file import map_side_file, side_array, write_side_file
 from qmlir.ir.storage import write_module
 from qmlir.ir.weights import (
     INLINE_LIMIT,
@@ -267,6 +268,18 @@ def test_values_of_few_bits_take_so_many_in_the_file(count: int, bits: int, tmp_
     value = sum((int(stream[i // 8]) >> i % 8 & 1) << i - last * bits for i in range(last * bits, count * bits))
     assert value - (1 << bits) * (value >> bits - 1) == values[-1]
     assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
+
+
+@pytest.mark.parametrize("kind", ["int2", "uint2", "int4", "uint4"])
+def test_types_of_few_bits_take_so_many_in_the_file(kind: str, tmp_path: Path) -> None:
+    dtype, bits = np.dtype(getattr(ml_dtypes, kind)), int(kind[-1])
+    array = np.random.default_rng(0).integers(0, 1 << bits, (7, 30)).astype(np.uint8).view(dtype)
+    array = array.astype(np.int8).astype(dtype)  # as numbers become them
+    write_side_file({"w": array}, tmp_path / "w.safetensors")
+    assert map_side_file(tmp_path / "w.safetensors").arrays["w"].shape == (-(-210 * bits // 8),)
+    found = side_array(tmp_path, "w.safetensors", "w", dtype, (7, 30))
+    assert found.dtype == dtype
+    assert found.tobytes() == array.tobytes()
 
 
 def test_a_packed_array_of_another_length(tmp_path: Path) -> None:

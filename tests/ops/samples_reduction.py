@@ -1,6 +1,6 @@
-"""Samples of reductions."""
+"""Samples of reductions and of sums with signs."""
 
-from xdsl.dialects.builtin import BoolAttr
+from xdsl.dialects.builtin import BoolAttr, IntegerAttr, i64
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
@@ -27,6 +27,9 @@ FLOAT_SAMPLES = (
     *(Sample(op, "nothing", (f(3, 4),), over()) for op in REDUCTIONS),
     *(Sample(op, "middle", (f(3, 7, 4),), axis(1)) for op in ARGUMENTS),
     *(Sample(op, "middle", (f(3, 7, 10),), axis(1)) for op in CUMULATIVE),
+    Sample(nn.HadamardOp, "of six", (f(3, 6),), {"block": IntegerAttr(2, i64)}),
+    Sample(nn.HadamardOp, "of 128", (f(2, 2, 256),), {"block": IntegerAttr(128, i64)}),
+    Sample(nn.HadamardOp, "of 512", (f(3, 512),), {"block": IntegerAttr(512, i64)}),
 )
 
 OTHER_SAMPLES = (
@@ -37,6 +40,9 @@ OTHER_SAMPLES = (
     *(Sample(op, "of no element", (d(3, 0, 2),), over(1)) for op in REDUCTIONS),
     *(Sample(op, "last of equals", (i(8, 3, 40, most=2),), axis(1) | {"last": TRUE}) for op in ARGUMENTS),
     *(Sample(op, "ui8", (u(8, 3, 40),), axis(1)) for op in ARGUMENTS),
+    Sample(nn.HadamardOp, "f64", (d(3, 64),), {"block": IntegerAttr(16, i64)}),
+    Sample(nn.HadamardOp, "i32", (i(32, 3, 1024),), {"block": IntegerAttr(1024, i64)}),
+    Sample(nn.HadamardOp, "i64", (i(64, 3, 32),), {"block": IntegerAttr(4, i64)}),
     *(Sample(op, "exclusive", (f(3, 7, 10),), axis(1) | {"exclusive": TRUE}) for op in CUMULATIVE),
     *(Sample(op, "from the end", (i(32, 3, 9),), axis(1) | {"reverse": TRUE}) for op in CUMULATIVE),
 )

@@ -37,6 +37,7 @@ from tests.remedies import (
 )
 from tests.remedies.texts import remedies
 from tests.running import test_executors
+from tests.transforms.quantize import test_rotate
 
 TABLES = (
     *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),
@@ -47,6 +48,9 @@ TABLES = (
 ELSEWHERE: dict[str, Callable[..., None]] = {
     "give a policy of default and rules; the options of a run are those of explore": (
         test_explore.test_rows_are_what_the_device_says_of_each_network
+    ),
+    "quantize the float network, or run --rotate=what=… before --insert-observers": (
+        test_rotate.test_ranges_come_after_the_rotation
     ),
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,

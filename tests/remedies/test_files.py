@@ -256,7 +256,7 @@ PROFILES = {
         both(write("net.yaml", "format: qmlir-profile-1\ntensors: {}\n"), command(QUANTIZE)),
         both(command("profile net.onnx --data samples.npy -o net.yaml"), command(QUANTIZE)),
     ),
-    "profile this model, or accept what fits with …": Case(
+    "profile …, or accept what fits with …": Case(
         command("quantize net.onnx --profile part.yaml -o o.mlir"),
         both(command(QUANTIZE), command("quantize net.onnx --profile part.yaml --partial-profile -o o.mlir")),
     ),

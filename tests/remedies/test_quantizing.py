@@ -46,6 +46,13 @@ POLICIES = {
     "drop one of the two": Case(
         policy("default: {precision: int16}", "--precision uint8"), policy("default: {precision: int16}")
     ),
+    "leave it out, or quantize for the CPU by qmlir's own numerics and another schema": Case(
+        command(f"{QUANTIZE} --activations dynamic --schema symmetric_with_power2_scale"),
+        both(
+            command(f"{QUANTIZE} --schema symmetric_with_power2_scale"),
+            command(f"{QUANTIZE} --activations dynamic --schema symmetric"),
+        ),
+    ),
     "use a rule": Case(policy("default: {keep_float: true}"), policy("rules: [{name: l, keep_float: true}]")),
     "drop the rule, or say something else in it": Case(
         sigmoid("rules: [{name: y, range: [0, 2]}]"),

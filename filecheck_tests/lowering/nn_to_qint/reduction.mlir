@@ -88,3 +88,18 @@ func.func @words(%x: tensor<3x5x!w>) -> tensor<3x1x!w> {
   %0 = nn.reduce_max %x {axes = array<i64: 1>} : tensor<3x5x!w> -> tensor<3x1x!w>
   func.return %0 : tensor<3x1x!w>
 }
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i16:f32, 0.25>
+
+// So are sums with signs.
+// CHECK-LABEL: func.func @signed
+// CHECK: %[[X:.*]] = qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: 1073741824>, shift = array<i32: 1>, contract = "single", min = -131 : i32, max = 124 : i32} : tensor<3x8xi8> -> tensor<3x8xi32>
+// CHECK-NEXT: %[[S:.*]] = nn.hadamard %[[X]] {block = 4 : i64} : tensor<3x8xi32> -> tensor<3x8xi32>
+// CHECK-NEXT: qint.requantize %[[S]] {multiplier = array<i32: 1073741824>, shift = array<i32: 2>, contract = "single", {{.*}}min = -32768 : i32, max = 32767 : i32} : tensor<3x8xi32> -> tensor<3x8xi16>
+func.func @signed(%x: tensor<3x8x!a>) -> tensor<3x8x!b> {
+  %0 = nn.hadamard %x {block = 4 : i64} : tensor<3x8x!a> -> tensor<3x8x!b>
+  func.return %0 : tensor<3x8x!b>
+}

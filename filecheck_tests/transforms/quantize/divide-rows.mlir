@@ -8,7 +8,7 @@
 // CHECK-LABEL: func.func @main
 // CHECK: %[[M:.*]] = nn.row_magnitudes %x : tensor<3x4xf32> -> tensor<3x1xf32>
 // CHECK-NEXT: calib.observe %[[M]] {name = "layer magnitudes", range = [{{.*}}]}
-// CHECK: %[[Q:.*]] = nn.divide_rows %x {qmlir.policy = {precision = "int8", weight_precision = "int8"}}
+// CHECK: %[[Q:.*]] = nn.divide_rows %x {qmlir.policy = {precision = "int8", schema = "symmetric"}}
 // CHECK: %[[S:.*]] = nn.fully_connected %[[Q]], %w {{.*}} : tensor<3x4xf32>, tensor<2x4xf32> -> tensor<3x2xf32>
 // CHECK-NEXT: calib.observe %[[S]] {name = "layer sums", range = [-4.000000e+00 : f64, 4.000000e+00 : f64]}
 // CHECK-NEXT: %[[P:.*]] = nn.multiply_rows %[[S]], %[[M]]

@@ -179,3 +179,19 @@ func.func @wraps(%x: tensor<4xf32>) -> tensor<4xf32> {
   %7 = nn.mul %6, %s : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %7 : tensor<4xf32>
 }
+
+// An upper bound differs between elements.
+// CHECK-LABEL: func.func @bound_of_each
+// CHECK-NOT: quant.
+func.func @bound_of_each(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %s = nn.constant <tensor<f32>, [0.5]> : tensor<f32>
+  %z = nn.constant <tensor<f32>, [3.0]> : tensor<f32>
+  %h = nn.constant <tensor<2xf32>, [127.0, 100.0]> : tensor<2xf32>
+  %0 = nn.div %x, %s : tensor<2xf32>, tensor<f32> -> tensor<2xf32>
+  %1 = nn.round %0 : tensor<2xf32> -> tensor<2xf32>
+  %2 = nn.add %1, %z : tensor<2xf32>, tensor<f32> -> tensor<2xf32>
+  %3 = nn.minimum %2, %h : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %4 = nn.sub %3, %z : tensor<2xf32>, tensor<f32> -> tensor<2xf32>
+  %5 = nn.mul %4, %s : tensor<2xf32>, tensor<f32> -> tensor<2xf32>
+  func.return %5 : tensor<2xf32>
+}

@@ -2,23 +2,25 @@
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.dialects.builtin import IntegerType, i8, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import Forms, constant
-from qmlir.backends.onnx.graph import Attributes, Tensor
+from qmlir.backends.onnx.graph import MICROSOFT, Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.base import is_float, is_unsigned
+from qmlir.dialects.nn.base import is_float, is_quantized, is_unsigned
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import is_integer
+from qmlir.numerics.hadamard import transformed
 
 exports: Forms[Values] = Forms()
 
@@ -78,15 +80,18 @@ BLOCKS_SINCE = 21
 
 @exports(nn.BlockedFullyConnectedOp)
 def blocked_fully_connected(op: nn.BlockedFullyConnectedOp, values: Values) -> None:
-    """Writes Gemm with transB of weights behind a DequantizeLinear with blocks, or of constant floats.
+    """Writes MatMulNBits, or Gemm with transB of weights behind a DequantizeLinear with blocks, or of constant floats.
 
-    They are floats for older opsets, and where a zero point is. Weights of fewer than 4 bits take 8, as onnxruntime
+    onnxruntime has MatMulNBits for constant unsigned weights of 4 and 8 bits in blocks of 16, 32, 64 and so on. Other
+    weights are floats for older opsets, and where a zero point is. Weights of fewer than 4 bits take 8, as onnxruntime
     requires.
 
     Raises:
         UnsupportedError: The weights are computed, and ONNX has no such form of them.
     """
     arrays = [a for v in (op.w, op.s, op.z) if (a := constant(v)) is not None]
+    if len(arrays) == 3 and op.size >= 16 and op.size & op.size - 1 == 0 and arrays[0].dtype in NARROW:
+        return values.define(op.y, _matmul_n_bits(op, values, arrays[0], arrays[1], arrays[2]))
     if values.graph.opset >= BLOCKS_SINCE and not is_float(op.z):
         w, s, z = (_of_four_bits(v, values) for v in (op.w, op.s, op.z))
         weights = values.graph.node("DequantizeLinear", w, s, z, axis=1, block_size=op.size, dtype=np.dtype(np.float32))
@@ -96,6 +101,33 @@ def blocked_fully_connected(op: nn.BlockedFullyConnectedOp, values: Values) -> N
         raise UnsupportedError("needs constant weights", "computed ones")
     y = values.graph.node("Gemm", values.real(op.x), weights, None if op.b is None else values.real(op.b), transB=1)
     values.define(op.y, y)
+
+
+NARROW = {np.dtype(ml_dtypes.uint4): 4, np.dtype(np.uint8): 8}
+"""Types of weights that MatMulNBits stores → their bits."""
+
+
+def _matmul_n_bits(op: nn.BlockedFullyConnectedOp, values: Values, w: Array, s: Array, z: Array) -> Tensor:
+    """Adds MatMulNBits; zero points of half the range of the weights are left out."""
+    (outputs, inputs), blocks, bits, graph = w.shape, s.shape[1], NARROW[w.dtype], values.graph
+    half, points, zeros = 1 << bits - 1, z.astype(np.float32), None
+    if is_float(op.z):
+        zeros = graph.constant(points.reshape(-1))
+    elif (points != half).any():
+        zeros = graph.constant(_packed(np.pad(points, ((0, 0), (0, blocks % 2))), bits)[:, : -(-blocks * bits // 8)])
+    whole = np.pad(w.astype(np.uint8), ((0, 0), (0, blocks * op.size - inputs)), constant_values=half)
+    weights = graph.constant(_packed(whole, bits).reshape(outputs, blocks, -1), tensor_name(op.w))
+    bias = None if op.b is None else values.real(op.b)
+    return graph.node(
+        "MatMulNBits", values.real(op.x), weights, graph.constant(s.reshape(-1)), zeros, None, bias, domain=MICROSOFT,
+        K=inputs, N=outputs, bits=bits, block_size=op.size,
+    )  # fmt: skip
+
+
+def _packed(integers: Array, bits: int) -> Array:
+    """Returns unsigned integers as bytes, of two neighbours of 4 bits the first in the low half."""
+    stored = integers.astype(np.uint8)
+    return stored if bits == 8 else stored[:, ::2] | stored[:, 1::2] << np.uint8(4)
 
 
 def _of_four_bits(value: SSAValue, values: Values) -> Tensor:
@@ -110,6 +142,18 @@ def _of_four_bits(value: SSAValue, values: Values) -> Tensor:
 def matmul(op: nn.MatMulOp, values: Values) -> None:
     """Writes MatMul."""
     values.define(op.y, values.graph.node("MatMul", values.real(op.lhs), values.real(op.rhs)))
+
+
+@exports(nn.HadamardOp)
+def hadamard(op: nn.HadamardOp, values: Values) -> None:
+    """Writes MatMul with a constant matrix of ±1, on rows of a block each; beside quantized data it is of bytes."""
+    graph, (count, size), x = values.graph, op.blocks(), values.real(op.x)
+    signs = transformed(np.eye(size, dtype=np.int8 if is_quantized(op.x) else x.dtype))
+    matrix = graph.constant(signs)
+    if is_quantized(op.x):
+        matrix = values.dequantized(matrix, UniformType.per_tensor(i8, 1.0), (0, 1))
+    y = graph.node("MatMul", graph.node("Reshape", x, graph.indices([count, size])), matrix)
+    values.define(op.y, graph.node("Reshape", y, graph.indices(shape_of(op.y))))
 
 
 @exports(nn.AttendOp)

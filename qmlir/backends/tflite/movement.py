@@ -281,7 +281,9 @@ def counted(op: Operation, values: Values) -> None:
     refuse_counted()
 
 
-@exports(nn.CumulativeProductOp, nn.MaxPoolIndices2DOp, nn.RootQuotientOp, nn.SampleOp, nn.ScatterReduceNDOp)
+@exports(
+    nn.CumulativeProductOp, nn.HadamardOp, nn.MaxPoolIndices2DOp, nn.RootQuotientOp, nn.SampleOp, nn.ScatterReduceNDOp
+)
 def missing(op: Operation, values: Values) -> None:
     """Raises UnsupportedError: TFLite lacks the operation."""
     raise UnsupportedError("must be an operation that TFLite has", op.name, "rewrite the model without it")

@@ -20,6 +20,7 @@ from qmlir.dialects.nn import (
     normalization,
     reduction,
     resize,
+    rotation,
     rows,
 )
 from qmlir.dialects.nn.attention import AttendOp
@@ -126,6 +127,7 @@ from qmlir.dialects.nn.reduction import (
     ReduceSumOp,
 )
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
+from qmlir.dialects.nn.rotation import HadamardOp
 from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.ir.interfaces import TensorOp
 
@@ -144,6 +146,7 @@ _FAMILIES = (
         movement,
         indexing,
         resize,
+        rotation,
     ),
     detection,
 )

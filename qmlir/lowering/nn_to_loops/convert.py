@@ -26,6 +26,7 @@ from qmlir.lowering.nn_to_loops import (
     normalization,
     reduction,
     resize,
+    rotation,
 )
 
 
@@ -61,7 +62,16 @@ COMPOSED: Rules = dict.fromkeys((AttendOp, RowMagnitudesOp, DivideRowsOp, Multip
 
 RULES: Registry[Rule] = Registry(
     *map(
-        _if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES, COMPOSED)
+        _if_plain,
+        (
+            contraction.RULES,
+            elementwise.RULES,
+            normalization.RULES,
+            reduction.RULES,
+            resize.RULES,
+            rotation.RULES,
+            COMPOSED,
+        ),
     ),
     custom.RULES,
     detection.RULES,

@@ -57,13 +57,13 @@ from qmlir.lowering.nn_to_qint.elementwise import (
 from qmlir.lowering.nn_to_qint.functions import lower_by_table, lower_linear, lower_on_floats
 from qmlir.lowering.nn_to_qint.movement import (
     lower_average_pool,
-    lower_cumulative_sum,
     lower_global_average_pool,
     lower_max_pool,
     lower_movement,
     lower_reduction,
     lower_resize,
     lower_search,
+    lower_sums,
 )
 from qmlir.lowering.nn_to_qint.normalization import (
     lower_layer_norm,
@@ -269,7 +269,8 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
     ReduceToSumOp: lower_reduction,
-    nn.CumulativeSumOp: lower_cumulative_sum,
+    nn.CumulativeSumOp: lower_sums,
+    nn.HadamardOp: lower_sums,
     ExtremeOp: lower_movement,
     ArgumentOp: lower_search,
     nn.TopKOp: lower_search,

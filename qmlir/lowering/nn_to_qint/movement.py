@@ -139,8 +139,10 @@ def lower_reduction(
     return [*new, total, narrow, reshape(narrow.y, shape_of(op.y))]
 
 
-def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Lowers running sums: acc[i] = Σ (x[j] − z_x), then y[i] = z_y + acc[i] · s_x / s_y."""
+def lower_sums(
+    op: nn.CumulativeSumOp | nn.HadamardOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
+    """Lowers running or signed sums: acc[i] = Σ ±(x[j] − z_x), then y[i] = z_y + acc[i] · s_x / s_y."""
     data, (accumulator, rounding) = uniform(op.x), sums_of(op, rounding)
     low, high = data.storage_min - data.zero_point, data.storage_max - data.zero_point
     less_zero_point = qint.RequantizeOp.make(
@@ -158,7 +160,7 @@ def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], r
     new: list[Operation] = [less_zero_point]
     if accumulator != i32:
         new.append(nn.CastOp.make([less_zero_point.y], element=accumulator))
-    sums = nn.CumulativeSumOp.make([new[-1].results[0]], dict(op.properties))
+    sums = type(op).make([new[-1].results[0]], dict(op.properties))
     return [*new, sums, requantize(sums.y, op, rounding)]
 
 

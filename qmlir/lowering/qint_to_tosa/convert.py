@@ -54,7 +54,7 @@ OTHER_REMEDIES: Mapping[type[Operation], str] = {
     qint.SoftmaxOp: "lower it with --qint-to-linalg, or leave the softmax to what reads the scores",
     qint.ExponentialsOp: "lower it with --qint-to-linalg",
     qint.RowQuotientOp: "lower it with --qint-to-linalg",
-    qint.DivideRowsOp: "lower it with --qint-to-linalg, or leave activations=dynamic out",
+    qint.DivideRowsOp: "lower it with --qint-to-linalg",
     qint.LogSoftmaxOp: "lower it with --qint-to-linalg, or leave it to what reads the scores",
 }
 

@@ -30,7 +30,9 @@ from qmlir.dialects.nn.queries import (
 )
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.levels import levels_of
 from qmlir.ir.rewriting import PatternPass, replace
+from qmlir.numerics.affine import Affine
 from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias, channelwise
 
 
@@ -57,13 +59,15 @@ class FoldScaleIntoPrecedingContraction(RewritePattern):
 class FoldScaleIntoFollowingContraction(RewritePattern):
     """contraction(x · s, w, b) → contraction(x, w · s, b), for a constant s along the input channels.
 
-    Weights that are also a table of embeddings stay as they are: the table would be stored twice.
+    Weights that are also a table of embeddings stay as they are: the table would be stored twice. So do weights that
+    the model's file stores in few bits, which other floats would not be.
     """
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if (found := foldable_contraction(op)) is None or (before := _constant_before(found.op, MulOp)) is None:
             return
-        if any(isinstance(use.operation, GatherOp) for use in found.weight_constant.y.uses):
+        stored = found.weight_constant
+        if isinstance(levels_of(stored), Affine) or any(isinstance(u.operation, GatherOp) for u in stored.y.uses):
             return
         weights = found.with_weights(found.weights * found.along_inputs(before.vector), before.constant)
         if weights is None:

@@ -20,7 +20,7 @@ from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.context import QmlirContext
-from qmlir.ir.facts import CONFIG, POLICY
+from qmlir.ir.facts import CONFIG, POLICY, ROTATION
 from qmlir.ir.passes import PassPipeline, configured_pass, option, pass_class, pipeline
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
@@ -81,6 +81,7 @@ class QuantizePass(QuantConfig, PassPipeline):
             ctx.policy, config, data = policy, settings.config(), self.data or stated.data
             write_config(module, config, data)
             config.op_config().check(self.name)
+            _check_rotation(module, config)
             op_configs = [
                 config.op_config(),
                 *(config.op_config().with_settings(rule.settings) for rule in policy.rules),
@@ -123,6 +124,20 @@ def _check_rounding(op_configs: Iterable[OpConfig], *, sampled: bool) -> None:
             raise OptionError(
                 f"rounding {op_config.rounding}", "cannot give Glow's numbers", remedy="drop --glow-exact"
             )
+
+
+def _check_rotation(module: ModuleOp, config: QuantConfig) -> None:
+    """Refuses to quantize a network that was not rotated before its ranges were learned, if it is to be.
+
+    Raises:
+        PipelineError: It was not, or in another way.
+    """
+    done = ROTATION.of(module) or "none"
+    if config.rotate not in ("none", done):
+        need = f"rotate={config.rotate} must be done before ranges are learned"
+        got = "a network that has ranges" if done == "none" else f"a network rotated by rotate={done}"
+        remedy = f"quantize the float network, or run --rotate=what={config.rotate} before --insert-observers"
+        raise PipelineError("quantize", need, got=got, remedy=remedy)
 
 
 @dataclass(frozen=True)

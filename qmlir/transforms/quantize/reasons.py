@@ -186,6 +186,14 @@ def computes_in_halves(op: Operation) -> bool:
     return isinstance(op, NNOp) and op.TAKES_HALVES and any(map(is_float, data_operands(op)))
 
 
+def halved(op: Operation, op_config: OpConfig, half: HalfPrecision) -> Reason:
+    """The decision about an operation in floats of 16 bits, whose weights may be asked for in fewer bits."""
+    if not isinstance(op, WeightedOp) or op_config.blocks_bits is None:
+        return HALVED[half]
+    kept = "only constants of fully connected layers are stored in fewer bits"
+    return Reason(HALVED[half].code, f"{HALVED[half].sentence}; its weights keep 16 bits: {kept}")
+
+
 def no_range(lacking: Iterable[str]) -> Reason:
     """The reason that no range is known for some tensors, given by names from `called`."""
     names = ", ".join(dict.fromkeys(lacking))

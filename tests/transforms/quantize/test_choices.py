@@ -49,6 +49,7 @@ CASES = {
         "%z = nn.cumulative_sum %y {axis = 1 : i64, exclusive = true} : tensor<4x6xf32> -> tensor<4x6xf32>",
         "4x6xf32",
     ),
+    "hadamard": ("%z = nn.hadamard %y {block = 2 : i64} : tensor<4x6xf32> -> tensor<4x6xf32>", "4x6xf32"),
     "truth as numbers": (
         """%m = nn.less %y, %c : tensor<4x6xf32>, tensor<f32> -> tensor<4x6xi1>
   %n = nn.cast %m : tensor<4x6xi1> -> tensor<4x6xf32>
@@ -73,6 +74,9 @@ CASES = {
         "1x3x4x1xi64",
     ),
 }
+
+LACKING = ("indices", "non_zero", "to i1", "hadamard")
+"""Cases that TFLite lacks, or that files store as other operations."""
 
 
 def network(lines: str, result: str, folder: Path) -> ModuleOp:
@@ -137,7 +141,7 @@ func.func @main(%x: {scores}, %m: tensor<1x6x{element}>) -> {scores} {{
         check_certificate(tmp_path / "certificate.json")
 
 
-@crossed({"case": [c for c in CASES if c not in ("indices", "non_zero", "to i1")], "suffix": [".onnx", ".tflite"]})
+@crossed({"case": [c for c in CASES if c not in LACKING], "suffix": [".onnx", ".tflite"]})
 @pytest.mark.filterwarnings("ignore:on x86 processors")
 def test_files_have_the_same_results(case: str, suffix: str, tmp_path: Path) -> None:
     """What is written compares and chooses dequantized numbers, and is read back as integers.

@@ -10,7 +10,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, GatherOp
 from qmlir.errors import UnsupportedError
+from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.schemas import QuantizationError
 
 Array = npt.NDArray[Any]
@@ -87,7 +89,7 @@ def test_onnxruntime_computes_its_integers(network: Path, tmp_path: Path) -> Non
     module = quantized(network, activations="dynamic")
     qmlir.export(module, tmp_path / "q.onnx", format="onnx-integer")
     session = ort.InferenceSession(tmp_path / "q.onnx", providers=["CPUExecutionProvider"])
-    (found,) = session.run(None, {"x": sample(98)})
+    found = np.asarray(session.run(None, {"x": sample(98)})[0])
     assert (found == np.asarray(qmlir.compile(module)(sample(98)))).all()
 
 
@@ -112,3 +114,30 @@ def test_a_rule_leaves_a_layer_static(network: Path) -> None:
 def test_what_has_no_scales_of_rows_refuses_them(network: Path, options: dict[str, Any], got: str) -> None:
     with pytest.raises(QuantizationError, match=f'fully_connected "first".*magnitudes of rows.*got {got}'):
         quantized(network, activations="dynamic", **options)
+
+
+def test_a_table_of_embeddings_is_the_last_layer_too(tmp_path: Path) -> None:
+    """A tied table: each row has 8 bits and a scale of its own, and the layer the same integers."""
+    rng = np.random.default_rng(3)
+    table = (rng.normal(size=(40, 16)) * 10.0 ** rng.uniform(-1, 1, (40, 1))).astype(np.float32)
+    numbers = ", ".join(str(float(n)) for n in table.reshape(-1))
+    (tmp_path / "tied.mlir").write_text(f"""
+    func.func @main(%token: tensor<5xi64> {{qmlir.name = #qmlir.name<tensors ["token"]>}}) -> tensor<5x40xf32> {{
+      %t = nn.constant <tensor<40x16xf32>, [{numbers}]> : tensor<40x16xf32>
+      %x = nn.gather %t, %token {{axis = 0 : i64}} : tensor<40x16xf32>, tensor<5xi64> -> tensor<5x16xf32>
+      %y = nn.fully_connected %x, %t : tensor<5x16xf32>, tensor<40x16xf32> -> tensor<5x40xf32>
+      func.return %y : tensor<5x40xf32>
+    }}
+    """)
+    tokens = [rng.integers(0, 40, 5) for _ in range(8)]
+    module = qmlir.quantize(
+        tmp_path / "tied.mlir", data=tokens, activations="dynamic", rounding="nearest", measure=False
+    )
+    (lookup,) = [o for o in module.walk() if isinstance(o, GatherOp) and shape_of(o.y) == (5, 16)]
+    (layer,) = [o for o in module.walk() if isinstance(o, FullyConnectedOp)]
+    stored = [v.owner.value.array for v in (lookup.x, layer.w) if isinstance(v.owner, ConstantOp)]
+    assert stored[0].dtype == np.int8
+    assert (stored[0] == stored[1]).all()
+    exact, own = np.asarray(qmlir.compile(tmp_path / "tied.mlir")(tokens[0])), qmlir.compile(module)(tokens[0])
+    assert (np.asarray(own) == np.asarray(qmlir.reference(module)(tokens[0]))).all()
+    assert 10 * np.log10((exact**2).sum() / ((own - exact) ** 2).sum()) > 38

@@ -30,18 +30,28 @@ INT16 = OpConfig(schema="symmetric", precision="int16")
 INT8 = OpConfig()
 
 
-def total(clamp: str = "") -> SSAValue:
-    """A sum."""
-    module = calibrated(parsed(TEXT.replace("CLAMP", clamp)), [np.ones((1, 256), np.float32)])
-    *_, observer = (o for o in module.walk() if isinstance(o, ObserveOp))
+def total(clamp: str = "", text: str = TEXT) -> SSAValue:
+    """A sum, the first of a network."""
+    module = calibrated(parsed(text.replace("CLAMP", clamp)), [np.ones((1, 256), np.float32)])
+    (_, observer, *_) = (o for o in module.walk() if isinstance(o, ObserveOp))
     return observer.value
 
 
-def test_data_of_16_bits_have_a_bit_to_spare() -> None:
-    got = expected(total(), SEEN, INT16)
-    assert got.bounds == (-2.0, 16.0)
+READ = TEXT.replace("  func", "  %1 = nn.exp %0 : tensor<1x256xf32> -> tensor<1x256xf32>\n  func").replace(
+    "return %0", "return %1"
+)
+
+
+@pytest.mark.parametrize(
+    ("clamp", "text", "bounds"),
+    [("", READ, (-2.0, 16.0)), ("", TEXT, (-5.5, 16.0)), ("{max = 100.0 : f32}", TEXT, (-2.0, 16.0))],
+)
+def test_data_of_16_bits_have_a_bit_to_spare(clamp: str, text: str, bounds: tuple[float, float]) -> None:
+    """Results of the network without a clamp may move as a whole, by half of the observed range."""
+    got = expected(total(clamp, text), SEEN, INT16)
+    assert got.bounds == bounds
     assert got.histogram is not None
-    assert (got.histogram.lo, got.histogram.hi) == (-2.0, 16.0)
+    assert (got.histogram.lo, got.histogram.hi) == bounds
     assert got.histogram.counts.tolist() == [1.0] * 18
 
 

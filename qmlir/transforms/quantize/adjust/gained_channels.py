@@ -67,6 +67,9 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
 from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.margins import FURTHER, leaves_room
 
+ROWS = 512
+"""Rows of weights that are looked at together: few enough that their products stay in a cache."""
+
 
 @dataclass(frozen=True)
 class GainedChannels:
@@ -101,11 +104,16 @@ class GainedChannels:
             squares: The mean square of each channel in the rows that the first of the layers reads.
         """
         weights = [w for r in self.readers if (w := constant_array(r.w)) is not None]
-        rows = np.abs(np.concatenate(weights).astype(np.float64))
-        largest: Array = rows.max(axis=0)
+        largest: Array = np.max([np.abs(w).max(axis=0) for w in weights], axis=0).astype(np.float64)
         known = (usual > 0) & (largest > 0)
         found = [self._factors(share / 10, usual, largest, known) for share in range(11)]
-        return min(found, key=lambda factors: self._noise(factors, highest, squares, rows))
+        rows, of_rows = np.zeros(len(largest)), np.zeros(len(found))
+        for block in (w[i : i + ROWS].astype(np.float64) for w in weights for i in range(0, len(w), ROWS)):
+            rows += (block**2).sum(axis=0)
+            np.abs(block, out=block)
+            of_rows += [((block * factors).max(axis=1) ** 2).sum() for factors in found]
+        noises = [self._noise(f, highest, squares, rows, most) for f, most in zip(found, of_rows, strict=True)]
+        return found[int(np.argmin(noises))]
 
     @staticmethod
     def _factors(share: float, usual: Array, weight: Array, known: Array) -> Array:
@@ -114,12 +122,19 @@ class GainedChannels:
         factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
         return np.where(known, np.maximum(factors, 1 / LARGEST_FACTOR), 1.0)
 
-    def _noise(self, factors: Array, highest: Array, squares: Array, rows: Array) -> float:
-        """The noise that rounding data and weights leaves in the layers' sums, but for a common factor."""
-        scaled = rows * factors
-        data, weights = (highest / factors).max() ** 2, (scaled.max(axis=1) ** 2).sum()
+    def _noise(self, factors: Array, highest: Array, squares: Array, rows: Array, of_rows: float) -> float:
+        """The noise that rounding data and weights leaves in the layers' sums, but for a common factor.
+
+        Args:
+            factors: The divisor of each channel of the data.
+            highest: As for `factors`.
+            squares: As for `factors`.
+            rows: The sum of the squares of each channel's weights.
+            of_rows: The sum over rows of the square of the largest of the weights times the factors.
+        """
+        data = (highest / factors).max() ** 2
         sides = (2**8 - 1) / 2, 2 ** (self.weight_bits - 1) - 1
-        return data / sides[0] ** 2 * (scaled**2).sum() + weights / sides[1] ** 2 * (squares / factors**2).sum()
+        return data / sides[0] ** 2 * (rows * factors**2).sum() + of_rows / sides[1] ** 2 * (squares / factors**2).sum()
 
     def divide(self, factors: Array) -> "GainedChannels":
         """Divides the channels by factors above 0, and multiplies the weights; returns what reads the channels now."""
@@ -228,7 +243,7 @@ def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> Gained
     for use in op.y.uses:
         if isinstance(use.operation, ObserveOp):
             continue
-        found = _layers_behind(use)
+        found = layers_behind(use)
         if found is None:
             others = True
         else:
@@ -246,7 +261,7 @@ def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> Gained
     return GainedChannels(op.y, gains, tuple(between), tuple(readers), op_configs.of_value(op.y).schema, bits)
 
 
-def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:
+def layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:
     """The operations that move whole rows of channels to fully connected layers, and these; None if others read them.
 
     Args:
@@ -256,7 +271,7 @@ def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] |
 
     def behind(use: Use) -> list[Use]:
         op = use.operation
-        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and _moves_rows(op)
+        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and moves_rows(op)
         return [u for u in op.results[0].uses if not isinstance(u.operation, ObserveOp)] if moves else []
 
     for each in reached([use], behind):
@@ -270,7 +285,7 @@ def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] |
     return between, readers
 
 
-def _moves_rows(op: Operation) -> bool:
+def moves_rows(op: Operation) -> bool:
     """Whether an operation moves whole rows of its first operand, along the last axis, and changes none."""
     if not isinstance(op, ReshapeOp | SliceOp | TransposeOp | GatherOp):
         return False

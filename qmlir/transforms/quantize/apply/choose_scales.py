@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8, i16
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -35,9 +35,8 @@ from qmlir.dialects.nn.quantizable import (
     data_results,
     data_values,
     is_weight,
-    widest,
 )
-from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp, RowMagnitudesOp
+from qmlir.dialects.nn.rows import DivideRowsOp, MultiplyRowsOp
 from qmlir.dialects.qmlir import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -82,7 +81,12 @@ from qmlir.transforms.quantize.ranges.branches import delivered, note_coarse_bra
 from qmlir.transforms.quantize.ranges.digits import find_kept, keep_digits, type_of_sums
 from qmlir.transforms.quantize.ranges.flat_ends import ranges_of_flat
 from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
-from qmlir.transforms.quantize.ranges.row_scales import type_of_row_sums, type_of_rows
+from qmlir.transforms.quantize.ranges.row_scales import (
+    BITS_TO_MULTIPLY,
+    type_of_magnitudes,
+    type_of_row_sums,
+    type_of_rows,
+)
 from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.ranges.state_parts import StateParts, parts_of_states
 from qmlir.transforms.quantize.reasons import (
@@ -315,7 +319,7 @@ class _Chooser:
 
         If an integer operation computes the value, all its readers do; else only its integer readers.
         """
-        element = self._type_of_magnitudes(value) or self._type_of_sums(value) or self.groups.type_of(value)
+        element = type_of_magnitudes(value) or self._type_of_sums(value) or self.groups.type_of(value)
         assert element is not None
         if isinstance(value.owner, DequantizeCastOp) and element_of(value.owner.input) == element:
             self._cast_for_others(value, value, element, able, InsertPoint.after(value.owner))
@@ -343,14 +347,6 @@ class _Chooser:
                 clamp_to_domain(use.operation)
         self._cast_for_others(value, back.result, element, able, InsertPoint.after(back))
 
-    def _type_of_magnitudes(self, value: SSAValue) -> UniformType | None:
-        """The type of 32 bits of the magnitudes of rows, in steps of the rows; None for other values."""
-        op = value.owner
-        if not isinstance(op, RowMagnitudesOp) or not isinstance(op.x.owner, DequantizeCastOp):
-            return None
-        rows = op.x.owner.quantized
-        return UniformType.per_tensor(i32, rows.scale, 0, 0, widest(rows))
-
     def _type_of_sums(self, value: SSAValue) -> UniformType | None:
         """The type of 32 bits of a contraction whose readers need its digits; None if it has another type."""
         op = value.owner
@@ -361,7 +357,9 @@ class _Chooser:
             return None
         types = (element_of(v.owner.input) for v in data_operands(op) if isinstance(v.owner, DequantizeCastOp))
         finest = math.prod(max(t.scales) for t in types if isinstance(t, UniformType)) * FINEST_SUMS
-        if op in self.kept.rows or op in self.divided:
+        if op in self.divided:
+            return type_of_row_sums(seen, finest, BITS_TO_MULTIPLY)
+        if op in self.kept.rows:
             return type_of_row_sums(seen, finest)
         power_of_two = self.op_configs.of(op).schema == "symmetric_with_power2_scale"
         return type_of_sums(seen, finest, power_of_two=power_of_two)

@@ -30,8 +30,8 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type_of
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.policies.ledger import decision_of
-from qmlir.settings.quant_config import QuantConfig, config_of, op_config_of
-from qmlir.transforms.quantize.reasons import HALVED, called, computes_in_halves, leave_float
+from qmlir.settings.quant_config import OpConfig, QuantConfig, config_of, op_config_of
+from qmlir.transforms.quantize.reasons import called, computes_in_halves, halved, leave_float
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,13 @@ class _Narrowing:
 
     def run(self, config: QuantConfig) -> None:
         for op in list(self.block.ops):
-            half = op_config_of(op, config.op_config()).half if computes_in_halves(op) else None
+            op_config = op_config_of(op, config.op_config())
+            half = op_config.half if computes_in_halves(op) else None
             code = None if (decision := decision_of(op)) is None else decision.code.data
             if half is None and isinstance(op, MovementOp) and code != "policy":
                 half, code = _widened_from(op), None
             if half is not None and code in (None, "half"):
-                self._narrow(op, half)
+                self._narrow(op, half, op_config)
         for op in [o for o in self.block.ops if isinstance(o, CastOp) and is_half(o.y)]:
             wide = op.x.owner  # of a network that came in 16 bits: what it narrows may have become halves
             if isinstance(wide, CastOp) and is_float(op.x) and wide.x.type == op.y.type:
@@ -79,12 +80,12 @@ class _Narrowing:
             if isinstance(op, CastOp | ConstantOp) and not op.y.uses:
                 Rewriter.erase_op(op)
 
-    def _narrow(self, op: Operation, half: HalfPrecision) -> None:
+    def _narrow(self, op: Operation, half: HalfPrecision, op_config: OpConfig) -> None:
         """Replaces an operation on f32 by the operation on halves, whose results are cast back."""
         element = element_type_of(HALVES[half].dtype)
         operands = [self._operand(v, half, element, op) if is_float(v) else v for v in op.operands]
         new = with_floats(op, operands, element)
-        leave_float(new, HALVED[half])
+        leave_float(new, halved(new, op_config, half))
         casts = {r: CastOp.make([y], element=element_of(r)) for r, y in zip(op.results, new.results, strict=True)
                  if is_half(y)}  # fmt: skip
         results = [casts[r].y if r in casts else y for r, y in zip(op.results, new.results, strict=True)]

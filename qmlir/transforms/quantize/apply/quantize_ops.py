@@ -34,7 +34,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
 from qmlir.ir.fact import restated
-from qmlir.ir.facts import ON_FLOATS, RESIDUAL, UNROUNDED
+from qmlir.ir.facts import ON_FLOATS, RESIDUAL, ROTATED, UNROUNDED
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.levels import levels_of, with_other_values
 from qmlir.ir.rewriting import replace
@@ -155,8 +155,7 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
             text += f"; {why}"
         elif runtime != "default" and isinstance(op, QuantizableOp) and (lost := op.lost_sums()):
             text += f"; {lost} in {runtime}, where they become 0"
-        if (why := RESIDUAL.of(op)) is not None:
-            text += f", {why}"
+        text += "".join(f", {why}" for fact in (RESIDUAL, ROTATED) if (why := fact.of(op)) is not None)
         text += "".join(f", {setting} by {method}" for setting, method in noted_methods(op).items())
         decide(op, "quantized", "integer", text)
 

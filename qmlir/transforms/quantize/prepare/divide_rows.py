@@ -7,7 +7,8 @@ largest magnitude, in 8 bits, and multiplies its sums by the magnitude again:
     q = x / max |x|,  y = (q ∗ w) · max |x| + b
 
 Tensors between layers have 16 bits then (`QuantConfig.op_config`): they have one scale, and the rows their digits from
-these. What layers add is added behind the product, on 16 bits.
+these. What layers add is added behind the product, on 16 bits. Layers that read one tensor share its
+quotients. A constant table from which rows are looked up, as embeddings are, has 8 bits and a scale for each row.
 """
 
 from dataclasses import dataclass
@@ -15,20 +16,27 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import Bounds, ObserveOp
-from qmlir.dialects.nn import FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn import ConstantOp, DivideRowsOp, FullyConnectedOp, GatherOp, MatMulOp, RowMagnitudesOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.target import Target
+from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.policies.legality import target_of
 from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
-from qmlir.transforms.quantize.ranges.row_scales import constant_factor, divide_rows_in_integers
+from qmlir.transforms.quantize.ranges.row_scales import (
+    ROW_LIMIT,
+    constant_factor,
+    divide_rows_in_integers,
+    divide_table,
+    rows_in_integers,
+)
 
 
 @dataclass(frozen=True)
@@ -50,10 +58,24 @@ class DivideRowsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         default, target, runtime = config_of(op).op_config(), target_of(ctx), runtime_of(op)
         for function in defined_functions(op):
-            for layer, bounds in layers_with_rows(function.body.block, default).items():
+            block, made = function.body.block, dict[SSAValue, tuple[RowMagnitudesOp, DivideRowsOp]]()
+            for layer, bounds in layers_with_rows(block, default).items():
                 op_config = op_config_of(layer, default)
                 _require_rows(layer, op_config, target, runtime)
-                divide_rows(layer, bounds, op_config)
+                x = layer.operands[0]
+                if x not in made:
+                    made[x] = rows_in_integers(layer)
+                    add_settings(made[x][1], BYTES)
+                divide_rows_in_integers(layer, made[x], bounds)
+                add_settings(layer, {**BYTES, "weight_precision": op_config.stored_weights})
+            for lookup in [o for o in block.ops if isinstance(o, GatherOp)]:
+                if _is_of_table(lookup) and is_dynamic(op_config_of(lookup, default)):
+                    rows, _ = divide_table(lookup)
+                    add_settings(rows, {**BYTES, "parameters": (1 / ROW_LIMIT, 0)})
+
+
+BYTES = {"precision": "int8", "schema": "symmetric"}
+"""The format of quotients."""
 
 
 Layer: TypeAlias = FullyConnectedOp | MatMulOp
@@ -70,13 +92,22 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
     found: dict[Layer, Bounds] = {}
     seen = {o.value: o.bounds for o in block.ops if isinstance(o, ObserveOp)}
     for op in [o for o in block.ops if isinstance(o, FullyConnectedOp | MatMulOp)]:
-        op_config = op_config_of(op, default)
-        if op_config.activations == "static" or op_config.keep_float or op_config.half is not None:
+        if not is_dynamic(op_config_of(op, default)):
             continue
         factor, bounds = constant_factor(op), seen.get(op.y)
         if factor is not None and factor.place == 1 and bounds is not None and is_float(op.y):
             found[op] = bounds
     return found
+
+
+def is_dynamic(op_config: OpConfig) -> bool:
+    """Whether the rows that an operation reads have scales of their own."""
+    return op_config.activations == "dynamic" and not op_config.keep_float and op_config.half is None
+
+
+def _is_of_table(op: GatherOp) -> bool:
+    """Whether an operation looks up rows of a constant matrix of floats."""
+    return isinstance(op.x.owner, ConstantOp) and is_float(op.x) and len(shape_of(op.x)) == 2 and not op.axis.value.data
 
 
 def _require_rows(op: Layer, op_config: OpConfig, target: Target, runtime: str) -> None:
@@ -91,9 +122,3 @@ def _require_rows(op: Layer, op_config: OpConfig, target: Target, runtime: str) 
             got=got,
             remedy="leave it out, or quantize for the CPU by qmlir's own numerics and another schema",
         )
-
-
-def divide_rows(op: Layer, bounds: Bounds, op_config: OpConfig) -> None:
-    """Divides the rows that a layer reads, in place; quotients and weights have 8 bits."""
-    for carrier in (divide_rows_in_integers(op, bounds), op):
-        add_settings(carrier, {"precision": "int8", "weight_precision": op_config.stored_weights})

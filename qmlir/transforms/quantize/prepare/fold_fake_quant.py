@@ -93,7 +93,7 @@ class _Chain:
         if is_integer(element):
             self.integers.append((default_range(element), self.offset))
         if (bounds := _bounds(op)) is not None:
-            if self.origin is None and bounds != (None, None):
+            if self.origin is None and any(bound is not None for bound in bounds):
                 self.origin = self.offset
             self.bound(bounds, np.ones(()))
         match op:

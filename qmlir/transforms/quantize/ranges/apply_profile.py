@@ -15,6 +15,7 @@ from qmlir.dialects.qint.requantize import QIntOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.display import counted
 from qmlir.errors import OptionError, ProfileError, QmlirWarning, near_misses
+from qmlir.ir.facts import ROTATION
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value
 from qmlir.ir.signature import defined_functions
@@ -245,12 +246,14 @@ def apply_profile(
     matches = _matches(module, profile, by_name, simplified=simplified)
     missing = [m for m in matches if m.tensor is None and not _may_lack(m.observer)]
     if missing and not (partial and len(missing) < len(matches)):
+        rotated = ROTATION.of(module)
+        network = "this model" if rotated is None else f"this model with rotate={rotated}"
         raise ProfileError(
             source,
             f"must be of this network, whose tensors {_some([m.name for m in missing])} it lacks",
             got=f"a profile of {counted(len(profile.tensors), 'tensor')}, {_some(list(profile.tensors))} "
             f'("{missing[0].name}" is {missing[0].reason})',
-            remedy=f"profile this model, or accept what fits with {switch}",
+            remedy=f"profile {network}, or accept what fits with {switch}",
         )
     for match in matches:
         if match.tensor is not None:

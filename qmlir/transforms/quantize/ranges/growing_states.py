@@ -16,6 +16,7 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import QmlirWarning
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import main_function, signature_of
+from qmlir.transforms.quantize.ranges.row_scales import MAGNITUDES
 from qmlir.transforms.quantize.ranges.scale_group import real_range
 
 FEWEST = 8
@@ -75,9 +76,13 @@ def growing_states(calls: Sequence[Mapping[str, Array]], names: Sequence[str]) -
 
 
 def warn_of_growing_states(quantized: ModuleOp, calls: Sequence[Mapping[str, Array]]) -> None:
-    """Warns of each state that grows and is stored in a type that holds little more than what it was."""
+    """Warns of each state that grows and is stored in a type that holds little more than what it was.
+
+    The magnitudes of a cache's rows hold what the cache was before its rows were divided.
+    """
     function = main_function(quantized)
-    places = {state.argument.name: state.places[0] for state in signature_of(function).states}
+    held = {state.argument.name: state.places[0] for state in signature_of(function).states}
+    places = {name: held.get(f"{name}{MAGNITUDES}", place) for name, place in held.items() if name in calls[0]}
     for growth in growing_states(calls, [*places]):
         type = quantized_element(function.body.block.args[places[growth.state]].type)
         if isinstance(type, UniformType) and max(map(abs, real_range(type))) < growth.reach:

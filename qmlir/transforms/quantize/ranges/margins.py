@@ -15,7 +15,9 @@ few samples gets a wide margin. A tensor that was observed on a single sample ge
 how it varies.
 
 Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit. Where single
-values are so large that this would leave less than `SPARE` dB of the others, the margin is that of 8 bits.
+values are so large that this would leave less than `SPARE` dB of the others, the margin is that of 8 bits. A result of
+the network with numbers of both signs, such as coordinates, reaches on each side at least as far as if its range were
+doubled about its middle: what adds to all numbers of a sample takes the end beside zero far beyond twice its distance.
 
 Results of a network that reach further below 0 than above it get no margin where their scale is a power of two of
 least error. A margin would often double the step of all their values; no layer reads what saturates, and the largest
@@ -90,7 +92,12 @@ def expected(value: SSAValue, seen: Observation, op_config: OpConfig) -> Observa
     low = low if least is None else max(low, least)
     high = high if most is None else min(high, most)
     factor = (high - low) / (hi - lo)
-    return _stretched(seen, seen.histogram, factor) if factor > 1 else seen
+    if factor <= 1:
+        return seen
+    if wide and lo < 0 < hi and least is None and most is None and _is_result(value):
+        further = (hi - lo) * (WIDE - 1) / 2
+        return _moved(seen, seen.histogram, min(low, lo - further), max(high, hi + further))
+    return _stretched(seen, seen.histogram, factor)
 
 
 def _has_spare_bits(held: Histogram, largest: float) -> bool:
@@ -124,3 +131,10 @@ def _of_more_samples(seen: Observation) -> Bounds:
 def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation:
     bounds = seen.bounds[0] * factor, seen.bounds[1] * factor
     return replace(seen, bounds=bounds, histogram=Histogram(held.lo * factor, held.width * factor, held.counts))
+
+
+def _moved(seen: Observation, held: Histogram, low: float, high: float) -> Observation:
+    """An observation whose ends are moved to others, with its histogram between them."""
+    factor = (high - low) / (seen.bounds[1] - seen.bounds[0])
+    least = low + (held.lo - seen.bounds[0]) * factor
+    return replace(seen, bounds=(low, high), histogram=Histogram(least, held.width * factor, held.counts))

@@ -31,6 +31,7 @@ from qmlir.dialects.nn import (
     DivideRowsOp,
     DivOp,
     FullyConnectedOp,
+    GatherOp,
     MatMulOp,
     MaximumOp,
     MulOp,
@@ -39,8 +40,9 @@ from qmlir.dialects.nn import (
     RowMagnitudesOp,
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
+from qmlir.dialects.nn.quantizable import widest
 from qmlir.dialects.nn.queries import bound_properties
-from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -48,10 +50,16 @@ from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.contracts import WIDE_LIMIT
-from qmlir.numerics.schemas import power_of_two_above
+from qmlir.numerics.schemas import choose_weight_quantization, power_of_two_above
 
 MOST_BITS = 30
 """The bits of a row's largest magnitude; the quotient 1 is stored as 2^30."""
+
+BITS_TO_MULTIPLY = 24
+"""The bits of the largest sum that magnitudes multiply: the factor to the result has a multiplier then."""
+
+MAGNITUDES = ".magnitudes"
+"""What is behind the name of a cache in the name of its rows' magnitudes."""
 
 LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
@@ -128,9 +136,29 @@ def precision_of_row_weights(op: ContractionOp, least: float) -> RowWeights:
     return "int8" if least >= 0 and ((weights >= 0).all() or (weights <= 0).all()) else "int16"
 
 
-def type_of_row_sums(seen: Observation, finest: float) -> UniformType:
-    """The type of 32 bits of the sums of divided rows, which their observer bounds; `finest` is the least scale."""
-    return UniformType.per_tensor(i32, power_of_two_above(max(seen.bounds[1] * 2.0**-30, finest)))
+def type_of_row_sums(seen: Observation, finest: float, bits: int = MOST_BITS) -> UniformType:
+    """The type of 32 bits of the sums of divided rows, which their observer bounds.
+
+    Args:
+        seen: The bounds.
+        finest: The least scale.
+        bits: The bits of the largest sum.
+    """
+    return UniformType.per_tensor(i32, power_of_two_above(max(seen.bounds[1] * 2.0**-bits, finest)))
+
+
+def type_of_magnitudes(value: SSAValue) -> UniformType | None:
+    """The type of 32 bits of magnitudes by which sums are multiplied, in steps of the rows; None for other values.
+
+    Magnitudes that are moved, as in a cache, have a type from their range.
+    """
+    op, readers = value.owner, [u.operation for u in value.uses]
+    if not isinstance(op, RowMagnitudesOp) or not isinstance(op.x.owner, DequantizeCastOp):
+        return None
+    if not all(isinstance(o, MultiplyRowsOp | ObserveOp | QuantizeCastOp) for o in readers):
+        return None
+    rows = op.x.owner.quantized
+    return UniformType.per_tensor(i32, rows.scale, 0, 0, widest(rows))
 
 
 def divide_rows(op: ContractionOp) -> list[Operation]:
@@ -163,32 +191,73 @@ def divide_rows(op: ContractionOp) -> list[Operation]:
     return [*(o for o in before if o is not least), *after]
 
 
-def divide_rows_in_integers(op: FullyConnectedOp | MatMulOp, bounds: tuple[float, float]) -> DivideRowsOp:
-    """Divides the rows that a contraction reads, and multiplies its sums, in integers; returns the quotients.
+def rows_in_integers(op: FullyConnectedOp | MatMulOp) -> tuple[RowMagnitudesOp, DivideRowsOp]:
+    """Puts the magnitudes and the quotients of the rows that a contraction reads before it."""
+    x = op.operands[0]
+    magnitudes, quotients = rows = RowMagnitudesOp.make([x]), DivideRowsOp.make([x])
+    Rewriter.insert_op(rows, InsertPoint.before(op))
+    locate(rows, op.location)
+    observe(magnitudes.y, f"{node_name(op)} magnitudes", (0.0, 1.0))  # stored in steps of the rows, whatever it is
+    observe(quotients.y, f"{node_name(op)} rows", (-1.0, 1.0))
+    return rows
+
+
+def divide_rows_in_integers(
+    op: FullyConnectedOp | MatMulOp, rows: tuple[RowMagnitudesOp, DivideRowsOp], bounds: tuple[float, float]
+) -> None:
+    """Makes a contraction read quotients of rows, and multiplies its sums by their magnitudes, in integers.
 
     The observer of the contraction's result observes what it returned, which keeps the names of the tensor. The weights
     bound the sums. Products beyond the result's bounds saturate, as the result does once the bias is added.
 
     Args:
         op: The contraction.
+        rows: What `rows_in_integers` made of its rows, perhaps for another contraction that reads them.
         bounds: The observed bounds of its result.
     """
-    x, result, bias = op.operands[0], op.results[0], op.b if isinstance(op, WeightedOp) else None
-    magnitudes, quotients = RowMagnitudesOp.make([x]), DivideRowsOp.make([x])
+    (magnitudes, quotients), result, bias = rows, op.results[0], op.b if isinstance(op, WeightedOp) else None
     op.operands = [quotients.y, op.operands[1]]
     product = MultiplyRowsOp.make([result, magnitudes.y])
     after: list[Operation] = [product, *([AddOp.make([product.y, bias])] if bias is not None else [])]
     named, limit = node_name(op), _largest_sum(op)
     _finish(op, after)
-    Rewriter.insert_op([magnitudes, quotients], InsertPoint.before(op))
-    locate([magnitudes, quotients], op.location)
-    observe(magnitudes.y, f"{named} magnitudes", (0.0, 1.0))  # they are stored in steps of the rows, whatever it is
     observe(result, f"{named} sums", (-limit, limit))
     added = 0.0 if bias is None else float(np.abs(cast(ConstantOp, bias.owner).value.array).max(initial=0))
     for between in after[:-1]:
         room = added if between is product else 0.0
         observe(between.results[0], f"{named} {between.name}", (bounds[0] - room, bounds[1] + room))
-    return quotients
+
+
+def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
+    """Looks rows of a constant table up as integers of 8 bits and a scale for each row; returns the two lookups.
+
+    The integers are those of a layer whose weights are the table, with a scale for each channel.
+    """
+    table = cast(ConstantOp, op.x.owner)
+    scales = choose_weight_quantization(table.value.array, 0, "symmetric", "int8", where=f"table {node_name(op)}")
+    stored = np.rint(table.value.array / scales[:, None])
+    quotients = ConstantOp((stored / ROW_LIMIT).astype(np.float32))
+    magnitudes = ConstantOp((scales[:, None] * ROW_LIMIT).astype(np.float32))
+    lookups = [GatherOp.make([c.y, op.indices], {"axis": op.axis}) for c in (quotients, magnitudes)]
+    product = MultiplyRowsOp.make([g.y for g in lookups])
+    if not any(isinstance(u.operation, ObserveOp) for u in op.y.uses):
+        low, high = float(table.value.array.min()), float(table.value.array.max())
+        observe(op.y, node_name(op), (low, high))
+    op.y.replace_all_uses_with(product.y)
+    product.y.name_hint = op.y.name_hint
+    product.attributes |= op.attributes
+    Rewriter.insert_op([quotients, magnitudes, *lookups, product], InsertPoint.before(op))
+    locate([*lookups, product], op.location)
+    observe(lookups[0].y, f"{node_name(op)} rows", (-1.0, 1.0))
+    observe(lookups[1].y, f"{node_name(op)} magnitudes", (0.0, float(magnitudes.value.array.max())))
+    Rewriter.erase_op(op)
+    if not table.y.uses:
+        Rewriter.erase_op(table)
+    return lookups[0], lookups[1]
+
+
+ROW_LIMIT = 127
+"""The integer that stands for the largest magnitude of a row."""
 
 
 def observe(value: SSAValue, name: str, bounds: tuple[float, float]) -> None:
