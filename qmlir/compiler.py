@@ -15,7 +15,7 @@ from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.torch_modules import TorchModule, file_of, refuse_torch_module
 from qmlir.ir.budget import BUDGET, limit
-from qmlir.ir.callable_network import Calibration
+from qmlir.ir.callable_network import Calibration, Replayed
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.entries import entry_of
 from qmlir.ir.facts import DEVICE, ROTATION
@@ -94,8 +94,7 @@ def load(
     if from_tosa or source.suffix != ".mlir":
         Pipeline(*from_tosa, *stages.FROM_FILE).apply(module, make_context())
     limit(module, fold_budget)
-    if entry is not None:
-        module = entry_of(module, arguments.text_given("entry", entry))
+    module = module if entry is None else entry_of(module, arguments.text_given("entry", entry))
     if state:
         function = main_function(module)
         bind_states(function, *signature_of(function).flat().names(), arguments.name_pairs_given("state", state))
@@ -189,10 +188,6 @@ def rotate(module: ModuleOp, what: str) -> None:
 
     if not ROTATION.on(module) and not observers(module):
         Pipeline(*stages.rotated(what)).apply(module, make_context())
-
-
-class Replayed(list[dict[str, Array]]):
-    """Samples of a network with states as single calls: the states before each call are further inputs."""
 
 
 @collected_rarely

@@ -45,7 +45,7 @@ def generate(network: CallableNetwork, prompt: Sequence[int], count: int) -> Ite
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Generates tokens greedily.")
     parser.add_argument("model", help="an .mlir file with the entries prefill and decode")
     parser.add_argument("prompt", type=int, nargs="+", help="token ids")
     parser.add_argument("--count", type=int, default=20, help="how many tokens to generate (default: 20)")

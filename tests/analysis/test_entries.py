@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.errors import OptionError, QmlirError
+from qmlir.ir.entries import joined
 from qmlir.ir.signature import entry_functions
 from tests.frontends.onnx.decoder import PLACES, STATES, Sample, decoder, samples
 
@@ -188,3 +189,22 @@ def test_what_takes_one_network_says_how_to_choose_it(quantized: ModuleOp, tmp_p
     for call in (lambda: qmlir.profile(quantized, []), lambda: qmlir.export(quantized, tmp_path / "net.onnx")):
         with pytest.raises(QmlirError, match=r"got prefill, decode; choose an entry by --entry NAME"):
             call()
+
+
+def test_states_that_differ(floats: dict[str, ModuleOp], quantized: ModuleOp, calibration: list[list[Sample]]) -> None:
+    apart = {
+        "prefill": qmlir.quantize(floats["prefill"], data=calibration, measure=False),
+        "decode": qmlir.quantize(floats["decode"], data=[samples(PLACES, 9)], measure=False),
+    }
+    with pytest.raises(QmlirError, match=r'state "past_keys" of entry "decode": must be int8\[16, 2, 4\] with scale'):
+        qmlir.reference(joined(apart))
+    qmlir.reference(quantized)  # the entries were quantized in one call
+
+
+@pytest.mark.slow
+def test_what_refusals_advise(floats: dict[str, ModuleOp], calibration: list[list[Sample]]) -> None:
+    alone = floats["prefill"]
+    assert qmlir.quantize(alone, data=calibration, target="nmp", measure=False)
+    assert qmlir.quantize(alone, data=calibration, precision="auto", auto_seconds=1)
+    rules = {"default": {"schema": "symmetric"}}
+    assert len(entry_functions(qmlir.quantize(floats, data=calibration, policy=rules, measure=False))) == 2
