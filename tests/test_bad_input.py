@@ -116,7 +116,7 @@ CASES = {
         "qmlir import {d}/f.onnx -o {d}/out.mlir", ("f.onnx:", "a folder"), lambda s: (s / "f.onnx").mkdir()
     ),
     "another kind of file": Case(
-        "qmlir import {d}/data.npz -o {d}/out.mlir", ("data.npz: must be an .onnx, a .tflite or",)
+        "qmlir import {d}/data.npz -o {d}/out.mlir", ("data.npz: must be an .onnx, a .tflite, a .gguf or",)
     ),
     "no TFLite": Case(
         "qmlir import {d}/n.tflite -o {d}/out.mlir",

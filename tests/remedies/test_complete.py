@@ -68,6 +68,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give them as arguments; a policy of several entries has a default and rules only": (
         test_entries.test_what_refusals_advise
     ),
+    "quantize with rotate=residual, which has none": test_rotate.test_formats_without_transforms,
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,
     "profile it on samples with --data, or export the network with its batch normalizations": (

@@ -281,9 +281,14 @@ def counted(op: Operation, values: Values) -> None:
     refuse_counted()
 
 
-@exports(
-    nn.CumulativeProductOp, nn.HadamardOp, nn.MaxPoolIndices2DOp, nn.RootQuotientOp, nn.SampleOp, nn.ScatterReduceNDOp
-)
+@exports(nn.CumulativeProductOp, nn.MaxPoolIndices2DOp, nn.RootQuotientOp, nn.SampleOp, nn.ScatterReduceNDOp)
 def missing(op: Operation, values: Values) -> None:
     """Raises UnsupportedError: TFLite lacks the operation."""
     raise UnsupportedError("must be an operation that TFLite has", op.name, "rewrite the model without it")
+
+
+@exports(nn.HadamardOp)
+def hadamard(op: nn.HadamardOp, values: Values) -> None:
+    """Raises UnsupportedError: TFLite has no product of integers with a matrix of ±1 that keeps all digits."""
+    remedy = "quantize with rotate=residual, which has none"
+    raise UnsupportedError("must be an operation that TFLite has", op.name, remedy)

@@ -9,16 +9,28 @@ and no fast-math flags.
 Float subgraphs cannot be exported; quantize the network without them (`--quantize=fail-on-float=true`).
 """
 
+from typing import NoReturn
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.upstream import Rule, rebuild
+from qmlir.dialects import nn
 from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, movement, reduction
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 
-RULES: Registry[Rule] = Registry(contraction.RULES, casts.RULES, elementwise.RULES, reduction.RULES, movement.RULES)
+
+def _hadamard(code: TensorCode, op: Operation, x: SSAValue) -> NoReturn:
+    need = "adds and subtracts halves of blocks, which is not written in linalg"
+    code.refuse(need, remedy="quantize with rotate=residual, which has none")
+
+
+RULES: Registry[Rule] = Registry(
+    contraction.RULES, casts.RULES, elementwise.RULES, reduction.RULES, movement.RULES, {nn.HadamardOp: _hadamard}
+)
 
 
 class QIntToLinalgPass(ModulePass):

@@ -20,7 +20,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.upstream import Rule, rebuild
-from qmlir.dialects import qint
+from qmlir.dialects import nn, qint
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_tosa import contraction, elementwise, movement, reduction, requantize
@@ -41,6 +41,7 @@ INEXPRESSIBLE: Mapping[type[Operation], str] = {
     qint.RowQuotientOp: "divides by a sum of 64 bits, and tosa divides integers of 32 only",
     qint.DivideRowsOp: "divides by magnitudes in 64 bits, and tosa divides integers of 32 only",
     qint.LogSoftmaxOp: "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
+    nn.HadamardOp: "adds and subtracts halves of blocks, which is not written in tosa",
 }
 """Operation that TOSA cannot express exactly → the reason; {rounding} is the operation's property."""
 
@@ -56,6 +57,7 @@ OTHER_REMEDIES: Mapping[type[Operation], str] = {
     qint.RowQuotientOp: "lower it with --qint-to-linalg",
     qint.DivideRowsOp: "lower it with --qint-to-linalg",
     qint.LogSoftmaxOp: "lower it with --qint-to-linalg, or leave it to what reads the scores",
+    nn.HadamardOp: "quantize with rotate=residual, which has none",
 }
 
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.checker import check_certificate
 from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, GatherOp
-from qmlir.errors import OptionError, PipelineError, ProfileError, QmlirWarning
+from qmlir.errors import OptionError, PipelineError, ProfileError, QmlirWarning, UnsupportedError
 from qmlir.ir.facts import ROTATED
 from qmlir.numerics.hadamard import block_of, rotation
 from tests.checker.networks import certified
@@ -54,6 +54,36 @@ def test_values_that_the_caller_holds_are_not_rotated(tmp_path: Path) -> None:
     rotated = qmlir.Pipeline("rotate-values")(module)
     (why,) = {ROTATED.of(op) for op in rotated.walk() if ROTATED.on(op)}
     assert why == 'values not rotated: the network returns them, "v0_out"'
+
+
+GATED = """
+func.func @main(%a: tensor<1x16xf32>, %b: tensor<1x16xf32>) -> tensor<1x1xf32> {
+  %w = nn.constant <tensor<1x16xf32>, [WEIGHTS]> : tensor<1x16xf32>
+  %p = nn.mul %a, %b : tensor<1x16xf32>, tensor<1x16xf32> -> tensor<1x16xf32>
+  %y = nn.fully_connected %p, %w : tensor<1x16xf32>, tensor<1x16xf32> -> tensor<1x1xf32>
+  func.return %y : tensor<1x1xf32>
+}
+"""
+
+
+@pytest.mark.filterwarnings("ignore:rotate=residual")
+def test_formats_without_transforms(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    (tmp_path / "net.mlir").write_text(GATED.replace("WEIGHTS", ", ".join(f"{i}.0" for i in range(16))))
+    data = [{f"input{i}": rng.normal(size=(1, 16)).astype(np.float32) for i in range(2)} for _ in range(4)]
+    ways = (
+        lambda network: qmlir.export(network, tmp_path / "net.tflite"),
+        qmlir.Pipeline("nn-to-qint", "qint-to-tosa"),
+        qmlir.Pipeline("nn-to-qint", "qint-to-linalg"),
+    )
+    turned, plain = (
+        qmlir.quantize(tmp_path / "net.mlir", data=data, rotate=rotate, io="int8", measure=False)
+        for rotate in ("all", "residual")
+    )
+    for way in ways:
+        with pytest.raises(UnsupportedError, match=r"nn\.hadamard.*quantize with rotate=residual, which has none"):
+            way(turned)
+        way(plain)
 
 
 @pytest.mark.slow

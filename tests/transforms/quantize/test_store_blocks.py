@@ -132,3 +132,13 @@ def test_scales_with_a_small_error() -> None:
     assert not found[1].any()
     plain = np.abs(rows).max() / 8
     assert np.square(found - rows).mean() < 0.7 * np.square(np.rint(rows / plain) * plain - rows).mean()
+
+
+def test_a_rule_stores_the_weights_of_one_layer(tmp_path: Path) -> None:
+    nodes, weights = [node("MatMul", "x w", "h"), node("MatMul", "h v")], {"w": W, "v": np.ascontiguousarray(W[:N])}
+    onnx.save(model(nodes, {"x": [3, K]}, weights), tmp_path / "two.onnx")
+    rules = "rules:\n- {name: h, precision: float16, weight-precision: int8, granularity: group-64}\n"
+    (tmp_path / "policy.yaml").write_text(rules)
+    policy = qmlir.Policy.load(tmp_path / "policy.yaml")
+    (layer,) = layers(qmlir.quantize(tmp_path / "two.onnx", precision="bfloat16", policy=policy))
+    assert (layer.size, constant(layer.w).shape) == (64, (N, K))

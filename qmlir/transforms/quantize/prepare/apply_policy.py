@@ -17,7 +17,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.contraction import FullyConnectedOp, WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_values
 from qmlir.dialects.qmlir import OpaqueOp
@@ -454,7 +454,9 @@ def _refusal(op: Operation, settings: PlainSettings, op_config: OpConfig, target
     if wanted.keep_float:
         return _contradicted(settings, "keep_float", "stays float")
     if wanted.half is not None and not isinstance(op, ObserveOp):
-        return _contradicted(settings, "precision", f"computes in {wanted.half}")
+        stored = isinstance(op, FullyConnectedOp) and wanted.blocks_bits is not None
+        others = {s: v for s, v in settings.items() if not stored or s not in ("weight_precision", "granularity")}
+        return _contradicted(others, "precision", f"computes in {wanted.half}")
     if "precision" in settings and not isinstance(op, ObserveOp):
         reason = target.why_float(op, computed_storage(storage_type(wanted.integers)))
         if reason is not None:

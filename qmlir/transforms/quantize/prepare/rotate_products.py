@@ -63,9 +63,8 @@ def _rotate(layer: FullyConnectedOp, size: int, rotated: dict[SSAValue, Hadamard
         Rewriter.insert_op(transform, InsertPoint.before(layer))
         if name := tensor_name(layer.x):
             set_names(transform.y, NameAttr.of((), [f"{name}.rotated"]))
-    blocks = np.eye(shape_of(layer.x)[-1] // size)
     layer.operands[0] = rotated[layer.x].y
-    rotate_read(layer, np.kron(blocks, transformed(np.eye(size)) / size))
+    rotate_read(layer, transformed(np.eye(size)) / size)
     note_rotated([layer], f"reads products rotated in blocks of {size}")
 
 

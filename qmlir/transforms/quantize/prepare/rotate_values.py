@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, NoneAttr
@@ -188,9 +187,9 @@ class Heads:
             note_rotated(self.sums, f"values not rotated: {self.refusal or 'no layer writes or reads them'}")
             return
         for layer in self.writers:
-            rotate_written(layer, np.kron(np.eye(shape_of(layer.y)[-1] // self.size), matrix))
+            rotate_written(layer, matrix)
         for layer in self.readers:
-            rotate_read(layer, np.kron(np.eye(shape_of(layer.x)[-1] // self.size), matrix))
+            rotate_read(layer, matrix)
         what = f"values rotated in heads of {self.size} by Hadamard matrices of order {block_of(self.size)}"
         note_rotated([*self.writers, *self.sums, *self.readers], what)
         kept = {*self.results.operands}

@@ -30,24 +30,27 @@ class InexactError(Exception):
 
 
 def times(rows: Array, matrix: Matrix) -> Array:
-    """Returns the products of rows, along the last axis, with a matrix, in f32, as an array that nobody writes to."""
-    flat = rows.reshape(-1, rows.shape[-1])
-    found = np.empty((len(flat), matrix.shape[1]), np.float32)
+    """Returns the products of rows with a square matrix, in f32, as an array that nobody writes to.
+
+    Rows that are longer than the matrix, along the last axis, are multiplied in blocks of its size.
+    """
+    flat = rows.reshape(-1, len(matrix))
+    found = np.empty(flat.shape, np.float32)
     for start in range(0, len(flat), ROWS):
         found[start : start + ROWS] = flat[start : start + ROWS].astype(np.float64) @ matrix
     found.flags.writeable = False  # constants that are made of it share its memory
-    return found.reshape(*rows.shape[:-1], -1)
+    return found.reshape(rows.shape)
 
 
 def rotate_written(layer: FullyConnectedOp, matrix: Matrix) -> None:
-    """Makes a layer write rotated channels."""
+    """Makes a layer write rotated channels, in blocks of the matrix's size."""
     set_rotated(layer, 1, times(_constant(layer.w).T, matrix).T)
     if layer.b is not None:
         set_rotated(layer, 2, times(_constant(layer.b), matrix))
 
 
 def rotate_read(layer: FullyConnectedOp, matrix: Matrix, gain: Array | None = None) -> None:
-    """Makes a layer read rotated channels, which were multiplied by a gain before."""
+    """Makes a layer read channels rotated in blocks of the matrix's size, which were multiplied by a gain before."""
     weights = _constant(layer.w)
     set_rotated(layer, 1, times(weights if gain is None else weights * gain.astype(np.float64), matrix))
 
