@@ -1,15 +1,14 @@
 """Quantizes the entries of one network together, so that they share weights and states (ir/entries.py)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import stages
 from qmlir.analysis.auto_precision import without_auto
-from qmlir.analysis.measured import measure_on, parted
 from qmlir.compiler import Pipeline, give_ranges, loaded, rotate, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError
@@ -30,11 +29,14 @@ from qmlir.transforms.quantize.ranges.observers import observers
 if TYPE_CHECKING:
     from qmlir.profiles.profile import Profile
 
+Part: TypeAlias = Callable[[ModuleOp, Calibration], tuple[Calibration, Calibration | None]]
+Measure: TypeAlias = Callable[[ModuleOp, ModuleOp, Calibration | None, Calibration | None], None]
+
 
 def quantize_entries(
     entries: Mapping[str, Network], profile: "Profile | str | Path | None", data: Calibration | None, policy: Policy,
-    options: Mapping[str, Any], given: Mapping[str, Any], *, io: str | None = None, measures: bool = False,
-    tests: Calibration | None = None,
+    options: Mapping[str, Any], given: Mapping[str, Any], *, io: str | None = None, part: Part | None = None,
+    measure: Measure | None = None, tests: Calibration | None = None,
 ) -> ModuleOp:  # fmt: skip
     """Returns one module with the quantized entries.
 
@@ -49,7 +51,8 @@ def quantize_entries(
         options: The fields of `QuantConfig` that are given.
         given: The other arguments of `qmlir.quantize`.
         io: What the network takes and gives.
-        measures: Whether the first entry is measured.
+        part: Parts samples into those to quantize on and others to measure on; None to use all.
+        measure: Measures the first entry: float network, quantized network, samples used and others.
         tests: The samples to measure it on.
 
     Raises:
@@ -64,14 +67,14 @@ def quantize_entries(
     check_before_ranges(modules[first], rules, settings)
     rotations = with_recipe(modules[first], rules, settings)[1].config().rotate
     used, aside = list(data) if isinstance(data, Iterator) else data, tests
-    if profile is None and used is not None and learns_ranges(modules[first]) and tests is None and measures:
-        used, aside = parted(modules[first], used, learns=True)
+    if profile is None and used is not None and learns_ranges(modules[first]) and tests is None and part:
+        used, aside = part(modules[first], used)
     ranged, shared = modules[first].clone(), FirstEntry()
     rotate(ranged, rotations)
     calls = give_ranges(ranged, profile, used)
     quantized = {first: quantized_by(ranged, data=calls, policy=rules, first_entry=shared, **given, **asked)}
-    if measures:
-        measure_on(modules[first], quantized[first], used, aside)
+    if measure is not None:
+        measure(modules[first], quantized[first], used, aside)
     same = _options(quantized[first])
     for name in others:
         shared.name, other = name, modules[name].clone()

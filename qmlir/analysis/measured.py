@@ -6,6 +6,7 @@ precision `auto`.
 """
 
 from collections.abc import Iterator, Mapping, Sized
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -107,7 +108,10 @@ def quantize(
 
         own: dict[str, Any] = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime}
         own |= {"preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
-        return quantize_entries(module, profile, data, rules, options, own, io=io, measures=measures, tests=tests)
+        part, measuring = (partial(parted, learns=True), measure_on) if measures else (None, None)
+        return quantize_entries(
+            module, profile, data, rules, options, own, io=io, part=part, measure=measuring, tests=tests
+        )
     if is_torch_module(module):
         module = load(module, example=example_for(module, data, example))
     if rules.options:
