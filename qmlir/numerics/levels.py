@@ -43,6 +43,10 @@ class Choices(Protocol):
         """The choices for numbers whose columns are put in another order, [g, k], for each g."""
         ...
 
+    def in_rows(self, rows: slice) -> "Choices":
+        """The choices for the numbers of some rows, of all g."""
+        ...
+
 
 @dataclass(frozen=True)
 class Multiples:
@@ -64,6 +68,9 @@ class Multiples:
     def in_order(self, order: Array) -> "Multiples":
         return self if self.steps is None else replace(self, steps=np.take_along_axis(self.steps, order[:, None], 2))
 
+    def in_rows(self, rows: slice) -> "Multiples":
+        return self if self.steps is None else replace(self, steps=self.steps[:, rows])
+
     def _rounded(self, real: Array, steps: Array | None) -> Array:
         if steps is None:
             return np.clip(np.rint(real), *self.limits)
@@ -84,6 +91,9 @@ class Entries:
         return self.nearest(real)
 
     def in_order(self, order: Array) -> "Entries":
+        return self
+
+    def in_rows(self, rows: slice) -> "Entries":
         return self
 
 

@@ -69,7 +69,7 @@ Rotate: TypeAlias = Literal["none", "residual", "all"]
 Activations: TypeAlias = Literal["static", "dynamic"]
 
 RecipeName: TypeAlias = Literal[
-    "auto", "none", "detector", "super-resolution", "audio-front-end", "decoder", "transformer"
+    "auto", "none", "detector", "super-resolution", "audio-front-end", "language-model", "decoder", "transformer"
 ]
 
 Format: TypeAlias = tuple[Schema, Precision]

@@ -36,9 +36,13 @@ class Settings:
 
     >>> resolve(Policy({"schema": "symmetric"}), {"bias": "int32"}).settings["schema"]
     Setting(value='symmetric', origin='policy')
+
+    settings   option → its value and origin
+    elsewhere  whether a device or another runtime is to run the network
     """
 
     settings: Mapping[str, Setting]
+    elsewhere: bool = False
 
     def config(self) -> QuantConfig:
         """Returns the values without their origins."""
@@ -90,7 +94,7 @@ def resolve(
         for name, value in required_options(target, asked).items():
             if value != found[name].value:
                 found[name] = Setting(value, "device")
-    return Settings(found)
+    return Settings(found, target is not None or runtime is not None)
 
 
 def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:

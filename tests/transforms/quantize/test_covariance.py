@@ -22,7 +22,7 @@ def test_sums_are_numpys_covariance() -> None:
     found = moments(x)
     truth = np.cov(x.reshape(-1, 4).T, bias=True)
     np.testing.assert_allclose(found.mean_xx[0], truth)
-    np.testing.assert_allclose(found.mean_xy[0, :, 0], truth.sum(axis=1) / 10)
+    np.testing.assert_allclose(found.xy[0, :, 0] / found.samples, truth.sum(axis=1) / 10)
     origin = np.zeros((1, 1, 4)), np.zeros((1, 1, 4))
     halves = [Moments.of([(s[None], s[None]) for s in half], origin) for half in (x[:13], x[13:])]
     whole = Moments.of([(s[None], s[None]) for s in x], origin)

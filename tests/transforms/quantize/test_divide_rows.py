@@ -130,9 +130,7 @@ def test_a_table_of_embeddings_is_the_last_layer_too(tmp_path: Path) -> None:
     }}
     """)
     tokens = [rng.integers(0, 40, 5) for _ in range(8)]
-    module = qmlir.quantize(
-        tmp_path / "tied.mlir", data=tokens, activations="dynamic", rounding="nearest", measure=False
-    )
+    module = qmlir.quantize(tmp_path / "tied.mlir", data=tokens, activations="dynamic", measure=False)
     (lookup,) = [o for o in module.walk() if isinstance(o, GatherOp) and shape_of(o.y) == (5, 16)]
     (layer,) = [o for o in module.walk() if isinstance(o, FullyConnectedOp)]
     stored = [v.owner.value.array for v in (lookup.x, layer.w) if isinstance(v.owner, ConstantOp)]

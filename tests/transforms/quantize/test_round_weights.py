@@ -193,6 +193,16 @@ def test_sums_of_very_many_terms_are_rounded_in_blocks(monkeypatch: pytest.Monke
     assert after > before + 2
 
 
+def test_rows_are_rounded_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, samples = parsed(DEEP), pictures(20, 1)
+    profile, made = learnt(module, samples), list[list[Array]]()
+    for rows in (4096, 3):
+        monkeypatch.setattr("qmlir.transforms.quantize.adjust.round_weights.ROWS", rows)
+        quantized = qmlir.quantize(module, profile, data=samples, weight_precision="int4", measure=False)
+        made.append([w for w, _ in weights(quantized)])
+    assert all((a == b).all() for a, b in zip(*made, strict=True))
+
+
 @pytest.mark.parametrize("most", [1024, 5])
 def test_terms_are_those_of_the_contraction(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("qmlir.transforms.quantize.adjust.matrix_terms.MOST", most)

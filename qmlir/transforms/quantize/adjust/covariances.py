@@ -64,11 +64,6 @@ class Moments:
         return self.xx / self.samples
 
     @property
-    def mean_xy(self) -> Array:
-        """The sample covariance of x with y, [g, k, m]."""
-        return self.xy / self.samples
-
-    @property
     def noise(self) -> Array:
         """The share of the squared off-diagonals that is noise, ρ, [g]; all of them if there is one sample."""
         mean = self.mean_xx

@@ -87,11 +87,12 @@ def descended(start: Array, targets: Array, form: Array, choices: Choices) -> Ar
                 old = integers[:, :, k]
                 new = choices.nearest_at(old - slope[:, :, k - first] / curvature[:, k, None], k)
                 step = new - old
-                if step.any():
+                moved = np.nonzero(step)
+                if len(moved[0]):
                     changed = True
                     integers[:, :, k] = new
                     errors[:, :, k] += step
-                    slope += step[:, :, None] * form[:, k, None, first:last]
+                    slope[moved] += step[moved][:, None] * form[moved[0], k, first:last]
         if not changed:
             break
     return integers

@@ -75,6 +75,10 @@ VALUES = 1 << 24
 """The largest number of values that are kept of a layer's data: layers with long sums get fewer positions."""
 
 
+ROWS = 4096
+"""Rows of weights that are rounded at a time; each is rounded by itself."""
+
+
 @dataclass(frozen=True)
 class RoundWeightsPass(SampledPass):
     """Rounds weights on calibration data, between `choose-scales` and `quantize-ops`.
@@ -216,13 +220,19 @@ def _rounded(
     """
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, weights)
+    del weights  # each array of a large vocabulary takes hundreds of megabytes
     integers = terms.weights(nearest)
     centre = mean_of([x for x, _ in pairs]), mean_of([y for _, y in pairs])
     halves = [Moments.of(pairs[i::2], centre) for i in range(min(2, len(pairs)))]
+    del pairs
+    share = _share(*halves) if len(halves) > 1 else None
     whole = halves[0] if len(halves) == 1 else halves[0] + halves[1]
+    del halves
     form = whole.covariance()
-    if len(halves) > 1:
-        targets = targets + _share(*halves) * _shift(whole, form)
+    if share is not None:
+        for rows in _blocks_of_rows(targets.shape[1]):
+            targets[:, rows] += share * _shift(whole, form, rows)
+    del whole
     if searches:
         if isinstance(choices, Entries):
             choices, factors = _refitted(cast, terms, targets, form, choices)
@@ -230,9 +240,13 @@ def _rounded(
             factors = _search_scales(cast, terms, targets, form, choices)
         targets = targets / _of_rows(factors, terms)
         integers = _nearest(layer, cast, terms, choices)
-    found = near_integers(targets, form, choices)
-    better = cost(found, targets, form) < cost(integers, targets, form)
-    return choices, np.where(better[:, :, None], found, integers)
+    chosen = np.empty_like(targets)
+    for rows in _blocks_of_rows(targets.shape[1]):
+        wanted, old = targets[:, rows], integers[:, rows]
+        found = near_integers(wanted, form, choices.in_rows(rows))
+        better = cost(found, wanted, form) < cost(old, wanted, form)
+        chosen[:, rows] = np.where(better[:, :, None], found, old)
+    return choices, chosen
 
 
 def _rounded_in_turn(layer: Layer, cast: QuantizeCastOp, terms: Terms, choices: Choices) -> Array:
@@ -380,12 +394,20 @@ def _share(one: Moments, other: Moments) -> float:
     """α: the share of the shift found on one half of the samples that reduces the error of the other half most."""
     gain, size = 0.0, 0.0
     for here, there in ((one, other), (other, one)):
-        shift = _shift(here, here.covariance())
-        gain += float(np.einsum("gmk,gkm->", shift, there.mean_xy))
-        size += float(np.einsum("gmk,gmk->", shift, shift @ there.mean_xx))
+        form = here.covariance()
+        for rows in _blocks_of_rows(here.xy.shape[2]):
+            shift = _shift(here, form, rows)
+            gain += float(np.einsum("gmk,gkm->", shift, there.xy[:, :, rows] / there.samples))
+            size += float(np.einsum("gmk,gmk->", shift, shift @ there.mean_xx))
     return min(max(gain / size, 0.0), 1.0) if size > 0 else 0.0
 
 
-def _shift(moments: Moments, form: Array) -> Array:
-    """H⁻¹·cov(x̂, error), [g, m, k]: the change of the weights that makes up for the error of the sums."""
-    return np.linalg.solve(form, moments.mean_xy).swapaxes(1, 2)
+def _shift(moments: Moments, form: Array, rows: slice) -> Array:
+    """H⁻¹·cov(x̂, error) of some rows, [g, m, k]: the change of weights that makes up for the error of the sums."""
+    return np.linalg.solve(form, moments.xy[:, :, rows] / moments.samples).swapaxes(1, 2)
+
+
+def _blocks_of_rows(count: int) -> Iterator[slice]:
+    """The rows of weights in blocks, since all float64 numbers of a large vocabulary take much memory."""
+    for first in range(0, count, ROWS):
+        yield slice(first, first + ROWS)

@@ -59,6 +59,8 @@ class DivideRowsPass(ModulePass):
         default, target, runtime = config_of(op).op_config(), target_of(ctx), runtime_of(op)
         for function in defined_functions(op):
             block, made = function.body.block, dict[SSAValue, tuple[RowMagnitudesOp, DivideRowsOp]]()
+            lookups = [o for o in block.ops if isinstance(o, GatherOp) and _is_of_table(o)]
+            lookups = [o for o in lookups if is_dynamic(op_config_of(o, default))]
             for layer, bounds in layers_with_rows(block, default).items():
                 op_config = op_config_of(layer, default)
                 _require_rows(layer, op_config, target, runtime)
@@ -68,10 +70,11 @@ class DivideRowsPass(ModulePass):
                     add_settings(made[x][1], BYTES)
                 divide_rows_in_integers(layer, made[x], bounds)
                 add_settings(layer, {**BYTES, "weight_precision": op_config.stored_weights})
-            for lookup in [o for o in block.ops if isinstance(o, GatherOp)]:
-                if _is_of_table(lookup) and is_dynamic(op_config_of(lookup, default)):
-                    rows, _ = divide_table(lookup)
-                    add_settings(rows, {**BYTES, "parameters": (1 / ROW_LIMIT, 0)})
+                if op_config.rounding == "auto" and any(_is_table(layer.operands[1], o) for o in lookups):
+                    add_settings(layer, {"rounding": "nearest"})  # the table's own integers, which are stored once
+            for lookup in lookups:
+                rows, _ = divide_table(lookup)
+                add_settings(rows, {**BYTES, "parameters": (1 / ROW_LIMIT, 0)})
 
 
 BYTES = {"precision": "int8", "schema": "symmetric"}
@@ -103,6 +106,14 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
 def is_dynamic(op_config: OpConfig) -> bool:
     """Whether the rows that an operation reads have scales of their own."""
     return op_config.activations == "dynamic" and not op_config.keep_float and op_config.half is None
+
+
+def _is_table(weights: SSAValue, lookup: GatherOp) -> bool:
+    """Whether the weights of a layer are the table of a lookup, or a constant of the same numbers in memory."""
+    if not isinstance(weights.owner, ConstantOp) or not isinstance(lookup.x.owner, ConstantOp):
+        return False
+    own, table = weights.owner.value.array, lookup.x.owner.value.array
+    return own.shape == table.shape and own.ctypes.data == table.ctypes.data
 
 
 def _is_of_table(op: GatherOp) -> bool:

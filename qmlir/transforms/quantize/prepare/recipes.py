@@ -26,6 +26,7 @@ from qmlir.dialects.nn import (
     AddOp,
     ConcatOp,
     ConstantOp,
+    GatherOp,
     MatMulOp,
     MulOp,
     NegOp,
@@ -40,10 +41,12 @@ from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.queries import split_constant
 from qmlir.display import counted
+from qmlir.ir.facts import DEVICE
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
 from qmlir.ir.traversal import reached
+from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.policy import Policy, Rule
 from qmlir.settings.resolve import Setting, Settings
 from qmlir.transforms.quantize.ranges.masks import FAR_BELOW
@@ -60,6 +63,7 @@ class Recipe:
     does    what is done for the kind, in words
     policy  the options and the rules; empty where standard options do it
     widens  whether tensors get more bits than `precision` says
+    here    whether it is for int8 on the CPU, by qmlir's own numerics and without a schema of powers of two
     """
 
     kind: str
@@ -67,6 +71,7 @@ class Recipe:
     does: str
     policy: Policy = field(default_factory=Policy)
     widens: bool = False
+    here: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,14 +117,22 @@ def with_recipe(module: ModuleOp, policy: Policy, settings: Settings) -> tuple[P
     name = settings.settings["recipe"].value
     if name == AUTO:
         kind = recognized(module)
-        name = NONE if kind is None or kind.recipe.widens else kind.name
+        fits = kind is not None and not kind.recipe.widens and (not kind.recipe.here or _is_here(module, settings))
+        name = kind.name if kind is not None and fits else NONE
     origin = settings.settings["recipe"].origin
     made = {**settings.settings, "recipe": Setting(name, origin)}
     if name == NONE:
-        return policy, Settings(made)
+        return policy, replace(settings, settings=made)
     asked = RECIPES[name].policy
     made |= {k: Setting(v, "recipe") for k, v in asked.default.items() if made[k].origin == "standard"}
-    return replace(policy, rules=(*asked.rules, *policy.rules)), Settings(made)
+    return replace(policy, rules=(*asked.rules, *policy.rules)), replace(settings, settings=made)
+
+
+def _is_here(module: ModuleOp, settings: Settings) -> bool:
+    """Whether a network is quantized to int8, for the CPU and by qmlir's own numerics."""
+    config = settings.config()
+    plain = config.precision == "int8" and config.schema != "symmetric_with_power2_scale" and not config.glow_exact
+    return plain and not settings.elsewhere and not DEVICE.on(module) and runtime_of(module) == "default"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -198,6 +211,19 @@ def _decoder(block: Block) -> str:
         return f"{counted(len(found), 'attention')} under a causal mask"
     states = state_values(block)
     return f"attention, and {counted(len(states), 'state')}" if found and states else ""
+
+
+def _language_model(block: Block) -> str:
+    """A decoder that looks up rows of a constant table by integers that it is given."""
+    tables = [op for op in block.ops if isinstance(op, GatherOp) and _is_table(op)]
+    why = _decoder(block) if tables else ""
+    return f"a table of {shape_of(tables[0].x)[0]} rows, {why}" if why else ""
+
+
+def _is_table(op: GatherOp) -> bool:
+    """Whether an operation looks up rows of a constant matrix of floats by an input."""
+    given = any(isinstance(v.owner, Block) for v in _behind([op.indices], _moves))
+    return given and isinstance(op.x.owner, ConstantOp) and is_float(op.x) and len(shape_of(op.x)) == 2
 
 
 def _attentions(block: Block) -> list[SoftmaxOp]:
@@ -284,6 +310,13 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "audio-front-end": Recipe(
         "an audio front end", _audio_front_end, "the digits of energies are kept, as far as the data need them"
+    ),
+    "language-model": Recipe(
+        "a language model",
+        _language_model,
+        "rows have scales of their own, and residual streams and what layers read are rotated",
+        Policy({"activations": "dynamic", "rotate": "all"}),
+        here=True,
     ),
     "decoder": Recipe(
         "a decoder", _decoder, "softmaxes are divided behind their products, and residual streams follow the data"
