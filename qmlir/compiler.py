@@ -15,8 +15,9 @@ from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.torch_modules import TorchModule, file_of, refuse_torch_module
 from qmlir.ir.budget import BUDGET, limit
-from qmlir.ir.callable_network import Calibration
+from qmlir.ir.callable_network import Calibration, Replayed
 from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.entries import entry_of
 from qmlir.ir.facts import DEVICE, ROTATION
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from qmlir.running.profiler import Profiler
     from qmlir.samples.files import Samples
     from qmlir.settings.policy import Policy
+    from qmlir.transforms.quantize.entries import FirstEntry
 
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
@@ -56,7 +58,7 @@ def load(
     numerics: str | None = None, signature: str | None = None, fold_budget: int = BUDGET,
     weights: str | Path | None = None, shapes: Mapping[str, str | Sequence[int]] | None = None,
     state: Mapping[str, str] | None = None,
-    inputs: str | Sequence[str] | None = None, outputs: str | Sequence[str] | None = None,
+    inputs: str | Sequence[str] | None = None, outputs: str | Sequence[str] | None = None, entry: str | None = None,
 ) -> ModuleOp:  # fmt: skip
     """Reads a network from a file, or from a module of PyTorch.
 
@@ -76,6 +78,7 @@ def load(
         state: Inputs that live from call to call, each with the output that is its next value.
         inputs: The tensors of the file at which the network begins; by default the file's inputs.
         outputs: The tensors of the file at which the network ends; by default the file's outputs.
+        entry: The entry of an .mlir file with several, such as `decode`, that is the network; by default all are.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -91,6 +94,7 @@ def load(
     if from_tosa or source.suffix != ".mlir":
         Pipeline(*from_tosa, *stages.FROM_FILE).apply(module, make_context())
     limit(module, fold_budget)
+    module = module if entry is None else entry_of(module, arguments.text_given("entry", entry))
     if state:
         function = main_function(module)
         bind_states(function, *signature_of(function).flat().names(), arguments.name_pairs_given("state", state))
@@ -184,10 +188,6 @@ def rotate(module: ModuleOp, what: str) -> None:
 
     if not ROTATION.on(module) and not observers(module):
         Pipeline(*stages.rotated(what)).apply(module, make_context())
-
-
-class Replayed(list[dict[str, Array]]):
-    """Samples of a network with states as single calls: the states before each call are further inputs."""
 
 
 @collected_rarely
@@ -294,12 +294,13 @@ def quantize(
     preprocess: str | None = None,
     dtype: str | None = None,
     memory_budget: int | None = None,
+    first_entry: "FirstEntry | None" = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
     The arguments are those of `qmlir.quantize` (analysis/measured.py), which also measures the network. The policy has
-    a default and rules only.
+    a default and rules only. The entries of a network have one `first_entry` in common.
 
     >>> from qmlir.compiler import quantize
     >>> quantize("digits.onnx", data=samples, schema="symmetric").name
@@ -327,6 +328,7 @@ def quantize(
 
         DEVICE.put(result, text_of(target))
     context = context_of(result)
+    context.first_entry = first_entry
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
     rotate(result, config.rotate)
@@ -423,11 +425,11 @@ def reference(module: Network, target: "Accelerator | None" = None) -> "Referenc
     >>> qmlir.reference("digits.onnx")(samples[0]).shape
     (1, 10)
     """
-    from qmlir.backends.reference import Reference
+    from qmlir.backends.reference import reference_of
 
     module = loaded(module)
     refuse_opaque(module, "the network")
-    return Reference(main_function(to_integers(module, target)))
+    return reference_of(to_integers(module, target))
 
 
 def with_interface(module: ModuleOp, io: str) -> ModuleOp:

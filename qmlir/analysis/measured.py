@@ -6,6 +6,7 @@ precision `auto`.
 """
 
 from collections.abc import Iterator, Mapping, Sized
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 @collected_rarely
 def quantize(
-    module: "Network | TorchModule",
+    module: "Network | TorchModule | Mapping[str, Network]",
     profile: "Profile | str | Path | None" = None,
     *,
     data: Calibration | None = None,
@@ -58,7 +59,9 @@ def quantize(
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
     Args:
-        module: A float network, its path, or a `torch.nn.Module`; it stays unchanged.
+        module: A float network, its path, or a `torch.nn.Module`; it stays unchanged. A dict of networks by name makes
+            them entries of one network that share weights and states, such as {"prefill": …, "decode": …}: one model
+            with other sizes, quantized as the first of them, of which profile and samples are.
         profile: The ranges, or the path of a profile; None if the module's observers hold them, or if `data` are to be
             profiled first.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
@@ -100,6 +103,15 @@ def quantize(
     rules = arguments.policy_given(policy)
     measures = True if measure is None else arguments.flag_given("measure", measure)
     seconds = None if auto_seconds is None else arguments.count_given("auto_seconds", auto_seconds)
+    if isinstance(module, Mapping):
+        from qmlir.analysis.entries import quantize_entries
+
+        own: dict[str, Any] = {"fail_on_float": fail_on_float, "target": target, "runtime": runtime}
+        own |= {"preprocess": preprocess, "dtype": dtype, "memory_budget": memory_budget}
+        part, measuring = (partial(parted, learns=True), measure_on) if measures else (None, None)
+        return quantize_entries(
+            module, profile, data, rules, options, own, io=io, part=part, measure=measuring, tests=tests
+        )
     if is_torch_module(module):
         module = load(module, example=example_for(module, data, example))
     if rules.options:
@@ -124,7 +136,7 @@ def quantize(
         used, aside = parted(network, data, learns=profile is None and learns_ranges(network))
     quantized = quantized_by(network, profile, data=used, policy=rules, **given, **asked)
     if measures:
-        _measure(network, quantized, used, aside)
+        measure_on(network, quantized, used, aside)
     return quantized if io is None else with_interface(quantized, io)
 
 
@@ -187,7 +199,7 @@ def is_unseen(tests: Calibration, used: Calibration | None) -> bool:
     return tests is not used
 
 
-def _measure(module: ModuleOp, quantized: ModuleOp, used: Calibration | None, aside: Calibration | None) -> None:
+def measure_on(module: ModuleOp, quantized: ModuleOp, used: Calibration | None, aside: Calibration | None) -> None:
     """Measures a network, writes the quality on it, and warns; a network that cannot be evaluated is not measured."""
     samples = used if aside is None else aside
     if samples is None:

@@ -10,6 +10,7 @@ from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
@@ -19,7 +20,7 @@ from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import within_memory
 from qmlir.ir.rewriting import node_name
-from qmlir.ir.signature import signature_of
+from qmlir.ir.signature import entry_functions, signature_of
 
 
 @runtime_checkable
@@ -73,3 +74,8 @@ class Reference(CallableNetwork):
     def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
         """Evaluates the function on its arguments in order, states among them; returns its results in order."""
         return [np.array(result) for result in evaluate(self.function, arrays)]  # a result may be an argument itself
+
+
+def reference_of(module: ModuleOp) -> Reference:
+    """Returns the callable of a network; of several entries, that of the first, which gives the others."""
+    return Reference.joined({f.sym_name.data: Reference(f) for f in entry_functions(module)})

@@ -11,7 +11,7 @@ from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import UnsupportedError
 from qmlir.ir.native import PROTOTYPE
-from qmlir.ir.signature import Batch, TensorSpec, batch_symbol
+from qmlir.ir.signature import Batch, Signature, TensorSpec, batch_symbol
 from qmlir.running.files import write_together
 
 if TYPE_CHECKING:
@@ -257,9 +257,11 @@ _LONGEST = 200
 
 
 def header(executable: "Executable", stem: str) -> str:
-    """Returns the C header of a compiled network: sizes, tensors, and the prototype of its function."""
-    prefix, name = c_identifier(stem).upper(), executable.entry
-    sizes, signature = executable.sizes, executable.signature.flat()
+    """Returns the C header of a compiled network: sizes, and the tensors and the prototype of each function."""
+    prefix, sizes = c_identifier(stem).upper(), executable.sizes
+    entries = executable.entries or {executable.entry: executable}
+    signatures = {entry: each.signature for entry, each in entries.items()}
+    name = executable.entry if len(signatures) == 1 else entry_name(stem)
     lines = [
         f"/* {name}: a compiled network. Weights and arena start on a multiple of {prefix}_ALIGNMENT bytes. */",
         *(_THREADS_NOTE if executable.uses_pool else ()),
@@ -272,22 +274,31 @@ def header(executable: "Executable", stem: str) -> str:
         *requirements(executable, prefix),
         "",
     ]
-    befores, afters = ({state.places[side] for state in executable.signature.states} for side in (0, 1))
-    for kind, specs, kept in (("inputs", signature.inputs, befores), ("outputs", signature.outputs, afters)):
+    for entry, signature in signatures.items():
+        lines += [
+            *_tensors(signature),
+            *(_defined_elsewhere(executable.native_symbols) if entry == executable.entry else ()),
+            "",
+            "#ifdef __cplusplus",
+            'extern "C"',
+            "#endif",
+            f"void {entry}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
+            "",
+            *(_batch_function(signature.batch, prefix, entry) if signature.batch else ()),
+        ]
+    if any(signature.states for signature in signatures.values()):
+        lines += stream_functions(signatures, prefix, name)
+    return "\n".join(lines)
+
+
+def _tensors(signature: Signature) -> list[str]:
+    """Returns the lines that list the inputs and outputs of a function."""
+    flat, lines = signature.flat(), list[str]()
+    befores, afters = ({state.places[side] for state in signature.states} for side in (0, 1))
+    for kind, specs, kept in (("inputs", flat.inputs, befores), ("outputs", flat.outputs, afters)):
         for i, spec in enumerate(specs):
             lines.append(f"/* {kind}[{i}]: {_declared(spec)}{', a state' if i in kept else ''} */")
-    lines += [
-        *_defined_elsewhere(executable.native_symbols),
-        "",
-        "#ifdef __cplusplus",
-        'extern "C"',
-        "#endif",
-        f"void {name}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
-        "",
-        *(_batch_function(executable.signature.batch, prefix, name) if executable.signature.batch else ()),
-        *(stream_functions(executable.signature, prefix, name) if befores else ()),
-    ]
-    return "\n".join(lines)
+    return lines
 
 
 def _batch_function(batch: "Batch", prefix: str, name: str) -> list[str]:

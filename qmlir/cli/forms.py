@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from qmlir.cli import device
 from qmlir.cli.documents import add_json_option, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, file_of, one_of
-from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified, memory_of
+from qmlir.cli.models import (
+    add_code_options,
+    add_processor_options,
+    compiled,
+    load_simplified,
+    memory_of,
+    name_functions,
+)
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
@@ -266,7 +273,7 @@ def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:
 
     The files are the ones that `qmlir export` and `qmlir compile` make of the network's .mlir file.
     """
-    from qmlir.compiler import compile, main_function, save
+    from qmlir.compiler import compile, save
 
     output: Path = arguments.output
     if output.suffix == device.PROGRAM_SUFFIX:
@@ -274,12 +281,10 @@ def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:
         files = executable.save(output)
         return Written(files, program=device.print_program(executable, files))
     if output.suffix == ".o":
-        from xdsl.dialects.builtin import StringAttr
-
         from qmlir.cli.bundle import entry_name
 
         named = module.clone()
-        main_function(named).sym_name = StringAttr(entry_name(output.stem))
+        name_functions(named, entry_name(output.stem))
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
         threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
         executable = compile(named, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory)

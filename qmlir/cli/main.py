@@ -402,9 +402,11 @@ def _run(arguments: argparse.Namespace) -> None:
         _check_run(arguments, before := signature_before(arguments))
     simulated = None
     if arguments.reference:
-        from qmlir.compiler import reference
+        from qmlir.compiler import main_function, reference
 
-        network = reference(load_simplified(arguments), arguments.target)
+        module = load_simplified(arguments)
+        main_function(module)  # of several entries, callers choose one
+        network = reference(module, arguments.target)
     elif arguments.target is not None:
         network = simulated = device.program_of(arguments)
     else:

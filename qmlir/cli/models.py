@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser
+from qmlir.errors import OptionError
 from qmlir.settings.fields import LOADING, PROCESSOR
 
 if TYPE_CHECKING:
@@ -20,6 +21,41 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
     from qmlir.running.held_options import loading_of
 
     return load(arguments.model, **loading_of({name: getattr(arguments, name.replace("-", "_")) for name in LOADING}))
+
+
+def entries_of(arguments: argparse.Namespace) -> dict[str, "ModuleOp"]:
+    """Loads the networks that `--entries` names, by the names of the entries; none without the option.
+
+    Raises:
+        OptionError: A part of it is neither a size of the model nor a file.
+    """
+    found: dict[str, ModuleOp] = {}
+    for text in arguments.entries or ():
+        name, *parts = text.split(":")
+        sizes = dict(part.split("=", 1) for part in parts if "=" in part)
+        files = [part for part in parts if "=" not in part]
+        if len(files) > 1 or not all(size.isdecimal() and int(size) for size in sizes.values()):
+            need = "must be NAME, NAME:SIZE=N or NAME:FILE for each entry, with commas between them"
+            raise OptionError("--entries", need, got=text)
+        own = argparse.Namespace(**vars(arguments))
+        own.model = Path(files[0]) if files else arguments.model
+        own.bind = [*arguments.bind, *((size, int(n)) for size, n in sizes.items())]
+        if name in found:
+            raise OptionError("--entries", "must name each entry once", got=name)
+        found[name] = load_known(own)
+    return found
+
+
+def name_functions(module: "ModuleOp", name: str) -> None:
+    """Names a network's function as C code calls it; the functions of several entries get their names behind it."""
+    from xdsl.dialects.builtin import StringAttr
+
+    from qmlir.ir.signature import entry_functions
+
+    functions = entry_functions(module)
+    for function in functions:
+        own = name if len(functions) == 1 else f"{name}_{function.sym_name.data}"
+        function.sym_name = StringAttr(own)
 
 
 def load_known(arguments: argparse.Namespace) -> "ModuleOp":
@@ -73,7 +109,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
 
     Args:
         arguments: The command line.
-        entry: The name of the network's function in the code; by default the name in the model.
+        entry: The name of the network's function in the code; by default the name in the model. Only with a name may
+            the network have several entries, whose own names follow it.
     """
     from qmlir.backends.cpu.llvm import Machine
     from qmlir.running.cached import kept
@@ -83,13 +120,13 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     debug = bool(getattr(arguments, "debug_info", False))
 
     def make() -> "Executable":
-        from xdsl.dialects.builtin import StringAttr
-
         from qmlir.compiler import compile, main_function
 
         module = load_simplified(arguments)
         if entry:
-            main_function(module).sym_name = StringAttr(entry)
+            name_functions(module, entry)
+        else:
+            main_function(module)  # of several entries, callers choose one
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
         threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
         io = getattr(arguments, "io", None)
@@ -102,9 +139,9 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         return make()
     arrays = constants_in(dict(arguments.constant))
     constants = {n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in arrays.items()}
-    options = ("bind", "numerics", "signature", "fold_budget", "shape", "state", "inputs", "outputs")
+    options = ("bind", "numerics", "entry", "signature", "fold_budget", "shape", "state", "inputs", "outputs")
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
-    read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}
+    read |= {"route": "command", "symbol": entry, "constants": constants, "threads": arguments.threads or 1}
     read |= {"batch": arguments.batch, "memory": memory_of(arguments), "io": getattr(arguments, "io", None)}
     return kept(arguments.model, read, machine, make)

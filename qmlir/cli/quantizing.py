@@ -13,7 +13,7 @@ from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.models import load_known
+from qmlir.cli.models import entries_of, load_known
 from qmlir.cli.pass_list import read_pass
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.quality import measure, measured_samples, print_quality, require_samples, without_aside
@@ -218,7 +218,7 @@ def config_options() -> list[OptionInfo]:
 def add_quantize_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir quantize`; those in settings/fields.py can stand in a policy's file, too."""
     add = parser.add_argument
-    parser.add_options("profile", "save-profile", "partial-profile", "profile-by-name")
+    parser.add_options("entries", "profile", "save-profile", "partial-profile", "profile-by-name")
     with parser.section("how to quantize"):
         add_config_options(parser)
         parser.add_options("save-policy", "auto-seconds")
@@ -272,15 +272,15 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
     from qmlir.analysis.auto_precision import without_auto
     from qmlir.analysis.counts import decided
+    from qmlir.analysis.entries import check_entries
     from qmlir.cli.ledger import print_decisions, write_ledger
-    from qmlir.compiler import give_ranges, main_function, quantize, rotate
+    from qmlir.compiler import give_ranges, main_function, rotate
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
-    from qmlir.settings.recorded import recorded_config
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
-    from qmlir.transforms.quantize.prepare.recipes import recognized, with_recipe
+    from qmlir.transforms.quantize.prepare.recipes import with_recipe
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -289,7 +289,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_form(arguments)
         require_samples(arguments)
     policy = _policy(arguments)
-    module = load_known(arguments)
+    entries = entries_of(arguments)
+    module = next(iter(entries.values()), None) or load_known(arguments)
     if output is None or arguments.print_config:
         notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
         print_configuration(module, policy, given_settings(arguments), arguments, notes)
@@ -309,6 +310,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
     policy, settings_given, automatic = without_auto(policy, given_settings(arguments))
     require_measurable(arguments, automatic)
+    if entries:
+        check_entries(entries, {"target": arguments.target}, policy, automatic=automatic)
     settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
     rotate(module, with_recipe(module, policy, settings)[1].config().rotate)
@@ -322,22 +325,21 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     given = data if data is None or not automatic else give_ranges(module, None, list(data))  # for all attempts
 
     def make(policy: "Policy", settings: Mapping[str, Any]) -> "ModuleOp":
-        return quantize(module, policy=policy, data=given, **options, **settings)
+        return _quantized(module, entries, given, policy, settings, options)
 
     widened = None
     if automatic and measured is not None:
         used, seconds = samples if unseen else None, arguments.auto_seconds
         widened = widen(module, make, measured, used, policy, settings_given, seconds)
-    quantized = make(policy, settings_given) if widened is None else widened.quantized
-    if (kind := recognized(module)) is not None:
-        report.append(kind.text(recorded_config(quantized).recipe))
+    made = make(policy, settings_given) if widened is None else widened.quantized
+    quantized = _first_entry(made, entries)
     network = decided(quantized)
-    for line in report:
+    for line in _with_kind(report, module, quantized):
         say(line)
     print_decisions(network)
     found_quality = measure(arguments, (module, quantized), measured, unseen)
     with write_ledger(network, output, arguments.ledger):
-        written = write_form(_with_interface(quantized, arguments.io), arguments)
+        written = write_form(_with_interface(made, arguments.io), arguments)
         save_policy(arguments, widened)
     accuracy = None
     if trial is not None:
@@ -349,8 +351,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     quality = print_quality(found_quality)
     speed = _print_speed(arguments, module, quantized, written.files)
     others = [path for path in (arguments.ledger, arguments.save_profile, arguments.save_policy) if path is not None]
-    made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
-    fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
+    fields = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
+    fields = {**fields, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
     fields |= {
         "auto": None if widened is None else widened.as_dict(),
         "quality": quality,
@@ -359,6 +361,36 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         "program": written.program,
     }
     write_document(arguments, "quantize", fields | ledger_fields(network))
+
+
+def _with_kind(report: list[str], module: "ModuleOp", quantized: "ModuleOp") -> list[str]:
+    """Adds the line on a known kind of networks and its recipe to the report, and returns it."""
+    from qmlir.settings.recorded import recorded_config
+    from qmlir.transforms.quantize.prepare.recipes import recognized
+
+    if (kind := recognized(module)) is not None:
+        report.append(kind.text(recorded_config(quantized).recipe))
+    return report
+
+
+def _quantized(
+    module: "ModuleOp", entries: Mapping[str, "ModuleOp"], data: Any, policy: "Policy", settings: Mapping[str, Any],
+    options: dict[str, Any],
+) -> "ModuleOp":  # fmt: skip
+    """Quantizes the network, or its entries together."""
+    from qmlir.analysis.entries import quantize_entries
+    from qmlir.compiler import quantize
+
+    if entries:
+        return quantize_entries(entries, None, data, policy, settings, options)
+    return quantize(module, policy=policy, data=data, **options, **settings)
+
+
+def _first_entry(module: "ModuleOp", entries: Mapping[str, object]) -> "ModuleOp":
+    """Returns the network that is measured and scored: the first entry, if there are several."""
+    from qmlir.ir.entries import entry_of
+
+    return entry_of(module.clone(), next(iter(entries))) if entries else module
 
 
 def _print_speed(

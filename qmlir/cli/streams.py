@@ -3,39 +3,46 @@
     NAME_reset(state)                                     gives the states the values before the first call
     NAME_step(weights, arena, state, inputs, outputs)     calls the network on what a caller gives, and keeps the states
 
+If the network has several entries, each has a `step`, and they share the block.
+
 A caller provides the memory: one block of NAME_STATE_SIZE bytes for each stream. The code reads states and writes their
 next values to another place, so the block holds each state twice, and its first byte says which of the two is the
 newest.
 """
 
 import math
+from collections.abc import Mapping, Sequence
 
 from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.callable_network import shared_states
 from qmlir.ir.signature import Signature, State
 
 LISTED = 16
 """The bytes of a reset value in a line."""
 
 
-def stream_functions(signature: Signature, prefix: str, name: str) -> list[str]:
+def stream_functions(signatures: Mapping[str, Signature], prefix: str, name: str) -> list[str]:
     """Returns the lines that declare the block of states and define the functions on it.
 
     Args:
-        signature: The network's signature, with states.
+        signatures: The signatures of the network's functions by their names, with states that they share.
         prefix: The prefix of the header's macros.
-        name: The network's function.
+        name: The network's name, that of its function if there is one.
     """
-    offsets, size = _layout(signature)
-    befores = {state.places[0]: offset for state, offset in zip(signature.states, offsets, strict=True)}
-    afters = {state.places[1]: offset for state, offset in zip(signature.states, offsets, strict=True)}
-    flat = signature.flat()
-    kept = ", ".join(f"inputs[{s.places[0]}] and outputs[{s.places[1]}]" for s in signature.states)
-    resets = [line for s, offset in zip(signature.states, offsets, strict=True) for line in _reset(s, offset)]
-    tables = (("inputs", signature.inputs), ("outputs", signature.outputs))
+    states = shared_states(signatures)
+    offsets, size = _layout(states)
+    resets = [line for state in states for line in _reset(state, offsets[state.argument.name])]
+    if len(signatures) == 1:
+        (only,) = signatures.values()
+        kept = ": " + ", ".join(f"inputs[{s.places[0]}] and outputs[{s.places[1]}]" for s in only.states)
+        steps = f"{name}_step takes"
+    else:
+        kept = ", of whichever function a call is"
+        steps = f"{', '.join(f'{entry}_step' for entry in signatures)} take"
     return [
-        f"/* The states live from call to call: {kept}.",
+        f"/* The states live from call to call{kept}.",
         "   These functions keep them in a block of memory, one for each stream, which starts on a multiple of",
-        f"   {prefix}_ALIGNMENT bytes. {name}_step takes the other inputs and outputs, in their order. */",
+        f"   {prefix}_ALIGNMENT bytes. {steps} the other inputs and outputs, in their order. */",
         "#include <string.h>",
         "",
         f"#define {prefix}_STATE_SIZE {CACHE_LINE + 2 * size}",
@@ -45,6 +52,18 @@ def stream_functions(signature: Signature, prefix: str, name: str) -> list[str]:
         *resets,
         "}",
         "",
+        *(line for entry, signature in signatures.items() for line in _step(entry, signature, offsets, size)),
+    ]
+
+
+def _step(name: str, signature: Signature, known: Mapping[str, int], size: int) -> list[str]:
+    """Returns the lines of the function that calls an entry on the block; it copies states that the entry lacks."""
+    offsets = [known[state.argument.name] for state in signature.states]
+    befores = {state.places[0]: offset for state, offset in zip(signature.states, offsets, strict=True)}
+    afters = {state.places[1]: offset for state, offset in zip(signature.states, offsets, strict=True)}
+    flat = signature.flat()
+    tables = (("inputs", signature.inputs), ("outputs", signature.outputs))
+    return [
         f"static inline void {name}_step(const uint8_t *weights, uint8_t *arena, uint8_t *state,",
         "    const void *const *inputs, void *const *outputs) {",
         f"  uint8_t *before = state + {CACHE_LINE} + (state[0] ? {size} : 0);",
@@ -52,6 +71,7 @@ def stream_functions(signature: Signature, prefix: str, name: str) -> list[str]:
         f"  const void *in[{len(flat.inputs)}] = {{{_places(len(flat.inputs), befores, 'inputs', 'before')}}};",
         f"  void *out[{len(flat.outputs)}] = {{{_places(len(flat.outputs), afters, 'outputs', 'after')}}};",
         *(f"  (void){table};" for table, specs in tables if not specs),
+        *([f"  memcpy(after, before, {size});"] if len(offsets) < len(known) else []),
         f"  {name}(weights, arena, in, out);",
         "  state[0] = !state[0];",
         "}",
@@ -59,12 +79,12 @@ def stream_functions(signature: Signature, prefix: str, name: str) -> list[str]:
     ]
 
 
-def _layout(signature: Signature) -> tuple[list[int], int]:
-    """Returns the place of each state in one of the two halves of a block, and the bytes of a half."""
-    offsets: list[int] = []
+def _layout(states: Sequence[State]) -> tuple[dict[str, int], int]:
+    """Returns the place of each state by name in one of the two halves of a block, and the bytes of a half."""
+    offsets: dict[str, int] = {}
     size = 0
-    for state in signature.states:
-        offsets.append(size)
+    for state in states:
+        offsets[state.argument.name] = size
         size += -(-state.reset.nbytes // CACHE_LINE) * CACHE_LINE
     return offsets, size
 

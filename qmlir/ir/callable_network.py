@@ -9,19 +9,23 @@ If the network has states (states.py), the object keeps them between calls:
     network.state = {...}     # continue from there
     network.reset()           # begin anew
 
+If the network has several entries (entries.py), the object is the first of them, and gives the others:
+
+    network["decode"](x)      # goes on with the states that any entry left
+
 Without states, calls are independent and may run in several threads at once. With states, calls follow one another.
 """
 
 import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, TypeAlias, cast
+from typing import Any, Self, TypeAlias, cast
 
 import numpy as np
 
 from qmlir.display import Shown
-from qmlir.errors import InputError
-from qmlir.ir.signature import Signature, checked
+from qmlir.errors import InputError, QmlirError
+from qmlir.ir.signature import Signature, State, checked
 from qmlir.numerics import Array
 
 Sample: TypeAlias = Array | Mapping[str, Array]
@@ -43,17 +47,107 @@ def in_order(samples: Calibration) -> tuple[list[Sample], list[int]]:
     return flat, starts
 
 
+class Replayed(list[dict[str, Array]]):
+    """Samples of a network with states as single calls: the states before each call are further inputs."""
+
+
+class KeptStates:
+    """The states of the calls so far; the entries of a network share them (entries.py).
+
+    turn    calls that read and write the states follow one another
+    values  the states by the names of their arguments
+    """
+
+    def __init__(self, states: Iterable[State]):
+        self._states = {state.argument.name: state for state in states}
+        self.turn = Lock()
+        self.values: dict[str, Array] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Gives all states the values that they have before the first call."""
+        with self.turn:
+            self.values = {name: state.reset for name, state in self._states.items()}
+
+    def copies(self) -> dict[str, Array]:
+        """Returns copies of the states by name."""
+        with self.turn:
+            return {name: np.array(array) for name, array in self.values.items()}
+
+    def replace(self, values: Mapping[str, Array]) -> None:
+        """Gives some states other values.
+
+        Raises:
+            InputError: A name is no state's, or an array has another shape or dtype than the state.
+        """
+        for name in values:
+            if name not in self._states:
+                raise InputError(str(name), f"must be a state: {', '.join(self._states) or 'the network has none'}")
+        with self.turn:
+            self.values |= {name: checked(self._states[name].argument, a).copy() for name, a in values.items()}
+
+
+def shared_states(signatures: Mapping[str, Signature]) -> list[State]:
+    """Returns the states of all entries, in the order in which entries name them first.
+
+    Raises:
+        QmlirError: Two entries have a state of the same name and another type or another value before the first call.
+    """
+    found: dict[str, State] = {}
+    for entry, signature in signatures.items():
+        for state in signature.states:
+            same = found.setdefault(state.argument.name, state)
+            alike = same.argument == state.argument and same.argument.quantization == state.argument.quantization
+            if not alike or not np.array_equal(same.reset, state.reset):
+                raise QmlirError(
+                    f"must be {_described(same)} in all entries, with the same value before the first call",
+                    where=f'state "{state.argument.name}" of entry "{entry}"',
+                    got=_described(state),
+                    remedy="quantize the entries in one call of quantize",
+                )
+    return list(found.values())
+
+
+def _described(state: State) -> str:
+    parameters = state.argument.quantization
+    return f"{state.argument}" + (
+        f" with scale {parameters[0]:.6g} and zero point {parameters[1]}" if parameters else ""
+    )
+
+
 class CallableNetwork(Shown, abc.ABC):
     """A network as a callable on arrays, with the states of the calls so far.
 
     signature  what callers give and get, and the states
+    kept       the states
+    entries    the network's entries by name, which share the states; itself among them, or none if there is one only
     """
 
     def __init__(self, signature: Signature):
         self.signature = signature
-        self._turn = Lock()
-        self._held: list[Array] = []
-        self.reset()
+        self.kept = KeptStates(signature.states)
+        self.entries: Mapping[str, Self] = {}
+
+    def __getitem__(self, entry: str) -> Self:
+        """Returns an entry of a network with several, which shares its states with the others.
+
+        Raises:
+            QmlirError: There is no such entry.
+        """
+        if entry not in self.entries:
+            known = ", ".join(self.entries) or "none, as the network has one function, which is called by itself"
+            raise QmlirError(f"must be among the entries of the network: {known}", where="entry", got=str(entry))
+        return self.entries[entry]
+
+    @classmethod
+    def joined(cls, networks: Mapping[str, Self]) -> Self:
+        """Returns the first of the entries of a network, which share their states from here on."""
+        first = next(iter(networks.values()))
+        if len(networks) > 1:
+            kept = KeptStates(shared_states({name: network.signature for name, network in networks.items()}))
+            for network in networks.values():
+                network.kept, network.entries = kept, networks
+        return first
 
     @abc.abstractmethod
     def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
@@ -89,10 +183,15 @@ class CallableNetwork(Shown, abc.ABC):
         """Runs the network on inputs in order, without states and unchecked; returns the outputs in order."""
         if not self.signature.states:
             return self.run_in_order(arrays)
-        with self._turn:
-            results = self.run_in_order(self.signature.joined(arrays, self._held))
-            outputs, self._held = self.signature.parted(results)
+        with self.kept.turn:
+            results = self.run_in_order(self.signature.joined(arrays, self._held()))
+            outputs, after = self.signature.parted(results)
+            self.kept.values |= {s.argument.name: a for s, a in zip(self.signature.states, after, strict=True)}
         return outputs
+
+    def _held(self) -> list[Array]:
+        """The states in the order of the signature."""
+        return [self.kept.values[state.argument.name] for state in self.signature.states]
 
     def taken(self, samples: Calibration) -> Iterator[list[Array]]:
         """Yields the inputs of samples in order, for `advance`.
@@ -118,26 +217,17 @@ class CallableNetwork(Shown, abc.ABC):
     def call(self, given: Sequence[Array]) -> dict[str, Array]:
         """Returns inputs in order with the states before the next call as further inputs: those of `flat`, by name."""
         names = [spec.name for spec in self.signature.flat().inputs]
-        return dict(zip(names, self.signature.joined(given, self._held), strict=True))
+        return dict(zip(names, self.signature.joined(given, self._held()), strict=True))
 
     def reset(self) -> None:
         """Gives all states the values that they have before the first call."""
-        with self._turn:
-            self._held = [state.reset for state in self.signature.states]
+        self.kept.reset()
 
     @property
     def state(self) -> dict[str, Array]:
         """The states by the names of their arguments; assigning some of them lets the next call begin with these."""
-        with self._turn:
-            return {s.argument.name: np.array(a) for s, a in zip(self.signature.states, self._held, strict=True)}
+        return self.kept.copies()
 
     @state.setter
     def state(self, values: Mapping[str, Array]) -> None:
-        names = [state.argument.name for state in self.signature.states]
-        for name in values:
-            if name not in names:
-                raise InputError(str(name), f"must be a state: {', '.join(names) or 'the network has none'}")
-        with self._turn:
-            for i, state in enumerate(self.signature.states):
-                if names[i] in values:
-                    self._held[i] = checked(state.argument, values[names[i]]).copy()
+        self.kept.replace(values)

@@ -48,6 +48,7 @@ class QmlirContext(Context):
     samples_budget  bytes that the values of all samples may take at once; None for the default (side_by_side.py)
     policy          the `Policy` whose rules the quantizer follows, or None if its options name a policy
     applied         the rules that apply-policy has written, each with the operations that carry it
+    first_entry     what this entry of a network takes from the first one, or hands to others; None for a network alone
     idle            why a setting of a rule has no effect on an operation or input, by its name and the setting
     """
 
@@ -58,6 +59,7 @@ class QmlirContext(Context):
     samples_budget: int | None = None
     policy: object | None = None
     applied: list[Any] = field(default_factory=list[Any])
+    first_entry: object | None = None
     idle: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
     def clone(self) -> "QmlirContext":

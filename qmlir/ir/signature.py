@@ -437,12 +437,28 @@ def defined_functions(module: "ModuleOp") -> "list[func.FuncOp]":
 
 def main_function(module: "ModuleOp") -> "func.FuncOp":
     """Returns the function that is the network: `main`, or the only one that is not private."""
+    found = entry_functions(module)
+    if len(found) > 1:
+        names = ", ".join(f.sym_name.data for f in found)
+        remedy = 'choose an entry by --entry NAME (in Python qmlir.load(path, entry="NAME")), or write it to a file of '
+        remedy += "its own by qmlir import --raw --entry NAME"
+        raise QmlirError(
+            "must have one public function, or one called main", where="the module", got=names, remedy=remedy
+        )
+    return found[0]
+
+
+def entry_functions(module: "ModuleOp") -> "list[func.FuncOp]":
+    """Returns the functions that callers may call: `main`, or all that are not private, the entries (entries.py).
+
+    Raises:
+        QmlirError: There is no such function.
+    """
     from xdsl.dialects import func
 
     functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
-    public = [f for f in functions if f.sym_visibility is None]
-    named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])
-    if not named:
+    found = [f for f in functions if f.sym_name.data == "main"] or [f for f in functions if f.sym_visibility is None]
+    if not found:
         names = ", ".join(f.sym_name.data for f in functions) or "none"
-        raise QmlirError("the module must have one public function, or one called main", got=names)
-    return named[0]
+        raise QmlirError("must have one public function, or one called main", where="the module", got=names)
+    return found

@@ -47,7 +47,7 @@ MOST_BYTES = 2 * 1024**3
 LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers", "protobuf")
 """Distributions whose versions are part of an entry's name."""
 
-MAGIC = b"qmlir-compiled-3"
+MAGIC = b"qmlir-compiled-4"
 SUFFIX = ".qmlir"
 ALIGNMENT = 4096
 """Bytes of a page, on which the weights start in an entry: they are used where they are mapped."""
@@ -314,7 +314,6 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         FileError: The entry cannot be written.
         OSError: Other entries cannot be listed.
     """
-    flat = executable.signature.flat()
     sections = {
         "object": memoryview(executable.object),
         "llvm_ir": memoryview(executable.llvm_ir.encode()),
@@ -325,11 +324,8 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "warnings": said,
         "entry": executable.entry,
         "arena": executable.sizes.arena,
-        "inputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.inputs],
-        "outputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.outputs],
-        "states": [[*state.places, state.data.hex()] for state in executable.signature.states],
-        "counts": executable.signature.counts,
-        "batch": _batch_facts(executable.signature),
+        **_facts_of(executable.signature),
+        "entries": [[name, _facts_of(each.signature)] for name, each in executable.entries.items()],
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -401,6 +397,7 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
             machine=machine,
             compiled=bytes(parts["object"]),
         )
+        executable = executable.with_entries({str(name): _signature(each) for name, each in facts["entries"]})
         said = [str(text) for text in facts["warnings"]]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError):
         return None
@@ -419,6 +416,17 @@ def _signature(facts: Mapping[str, Any]) -> Signature:
     own = Signature.of(inputs, outputs, states)
     batch = None if facts["batch"] is None else Batch(int(facts["batch"][0]), tuple(map(bool, facts["batch"][1])))
     return Signature(own.inputs, own.outputs, own.states, counts, batch)
+
+
+def _facts_of(signature: Signature) -> dict[str, Any]:
+    flat = signature.flat()
+    return {
+        "inputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.inputs],
+        "outputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.outputs],
+        "states": [[*state.places, state.data.hex()] for state in signature.states],
+        "counts": signature.counts,
+        "batch": _batch_facts(signature),
+    }
 
 
 def _batch_facts(signature: Signature) -> tuple[int, list[bool]] | None:

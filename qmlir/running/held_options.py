@@ -30,7 +30,7 @@ def loading_of(options: Mapping[str, Any]) -> dict[str, Any]:
         "fold_budget": options.get("fold-budget") or BUDGET,
         "shapes": dict(options.get("shape") or ()),
         "state": dict(options.get("state") or ()),
-        **{name: options.get(name) for name in ("numerics", "signature", "weights")},
+        **{name: options.get(name) for name in ("numerics", "signature", "weights", "entry")},
         **{name: names_of(names) if isinstance(names, str) else names for name, names in ends.items()},
     }
 

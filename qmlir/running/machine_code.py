@@ -1,5 +1,6 @@
 """From the qint level to machine code of a processor: the stages below qint (stages.py), in order."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import ModuleOp
@@ -7,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir import stages
 from qmlir.backends.cpu import Executable, Machine, build, enabled
 from qmlir.ir.context import make_context
+from qmlir.ir.entries import signatures_of
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.passes import Pipeline
 from qmlir.ir.signature import Signature, main_function, signature_of
@@ -28,18 +30,18 @@ def to_machine_code(
         memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
         debug_info: Whether debug lines name the layers.
     """
-    entry = main_function(module).sym_name.data
     machine = machine or Machine.host()
-    signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
+    signatures = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
     to_llvm = stages.to_llvm(_enabled(machine), machine.system.bits)
     Pipeline(*to_llvm).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
-    return build(module, signature, entry=entry, machine=machine, debug_info=debug_info)
+    (entry, signature), *others = signatures.items()
+    return build(module, signature, entry=entry, machine=machine, debug_info=debug_info, others=dict(others))
 
 
 def to_planned_loops(
     module: ModuleOp, threads: int = 1, machine: Machine | None = None, *, counter: str | None = None,
     memory: str = "fast",
-) -> Signature:  # fmt: skip
+) -> Mapping[str, Signature]:  # fmt: skip
     """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
 
     Args:
@@ -50,17 +52,18 @@ def to_planned_loops(
         memory: As for `to_machine_code`.
 
     Returns:
-        The inputs and outputs of the code.
+        The inputs and outputs of the code, of each entry by its name.
     """
-    function = main_function(module)
-    signature = signature_of(function)
+    signatures = signatures_of(module)
+    function = None if counter is None else main_function(module)  # one is timed at a time
     loops = stages.to_loops(_enabled(machine or Machine.host()), memory, counter)
     Pipeline(*loops).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
-    if counter is not None:
+    if function is not None:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
-        signature = replace(signature, outputs=(*signature.outputs, readings))
+        (entry, own), *_ = signatures.items()
+        signatures = {entry: replace(own, outputs=(*own.outputs, readings))}
     Pipeline(*stages.to_plan(threads, memory)).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
-    return signature
+    return signatures
 
 
 def _enabled(machine: Machine) -> str:

@@ -95,6 +95,17 @@ OPTIONS: Mapping[str, Option] = {
         "tensors of the file at which the network ends, its results, in this order; by default the file's outputs",
         "NAME,…",
     ),
+    "entry": Option(
+        "text", "the entry of an .mlir file with several that is the network, such as decode", "NAME", file=False
+    ),
+    "entries": Option(
+        "names",
+        "make one network whose entries share weights and states: the model with sizes of its own for each, such as "
+        "prefill:rows=16,decode:rows=1, or an entry of another file, decode:decode.onnx; samples and scores are of the "
+        "first",
+        "NAME:SIZE=N,…",
+        file=False,
+    ),
     "numerics": Option(
         "text",
         "whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate), "
@@ -269,7 +280,8 @@ RUN_OPTIONS = {name: option for name, option in OPTIONS.items() if option.file}
 """The options that a policy's file may hold."""
 
 LOADING = (
-    "bind", "constant", "weights", "shape", "inputs", "outputs", "state", "numerics", "signature", "fold-budget",
+    "bind", "constant", "weights", "shape", "inputs", "outputs", "entry", "state", "numerics", "signature",
+    "fold-budget",
 )  # fmt: skip
 """The options of every command that loads a model, in the order of its help."""
 

@@ -73,6 +73,7 @@ def headers(folder: Path, names: dict[str, str]) -> list[Path]:
             uses_pool=False,
             machine=machine,
             native_symbols=[],
+            entries={},
         )
         written.append(folder / f"{stem}.h")
         written[-1].write_text(header(cast(Any, compiled), stem))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.analysis import test_auto_precision, test_crosscheck, test_data_free, test_explore
+from tests.analysis import test_auto_precision, test_crosscheck, test_data_free, test_entries, test_explore
 from tests.analysis import test_quality as test_measuring
 from tests.backends.onnx import test_states
 from tests.cli import (
@@ -51,6 +51,22 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     ),
     "quantize the float network, or run --rotate=what=… before --insert-observers": (
         test_rotate.test_ranges_come_after_the_rotation
+    ),
+    'choose an entry by --entry NAME (in Python qmlir.load(path, entry="NAME")), or write it to a file of ': (
+        test_entries.test_an_entry_is_a_network_of_its_own
+    ),
+    "there is …": test_entries.test_an_entry_is_a_network_of_its_own,
+    "quantize the entries in one call of quantize": test_entries.test_states_that_differ,
+    "make the entries of one model, whose sizes differ only, with the same names of tensors": (
+        test_entries.test_another_model_is_refused
+    ),
+    "give the network by itself": test_entries.test_what_refusals_advise,
+    "quantize the entry that the device is to run by itself": test_entries.test_what_refusals_advise,
+    "search for precisions of one entry alone, and follow the policy that --save-policy writes": (
+        test_entries.test_what_refusals_advise
+    ),
+    "give them as arguments; a policy of several entries has a default and rules only": (
+        test_entries.test_what_refusals_advise
     ),
     "quantize with rotate=residual, which has none": test_rotate.test_formats_without_transforms,
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,

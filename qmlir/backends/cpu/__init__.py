@@ -10,6 +10,7 @@ calls.py     calls of operators of the program         processors.py  names of s
 alone.py     what code brings that has no C library
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from qmlir.backends.cpu.jit import Executable
@@ -27,7 +28,7 @@ __all__ = ["Executable", "Machine", "beyond_baseline", "build", "described", "en
 
 def build(
     module: "ModuleOp", signature: Signature, *, entry: str = "main", machine: Machine | None = None,
-    debug_info: bool = False,
+    debug_info: bool = False, others: Mapping[str, Signature] | None = None,
 ) -> Executable:  # fmt: skip
     """Compiles and loads a module that plan-memory and loops-to-llvm have lowered.
 
@@ -37,6 +38,7 @@ def build(
         entry: The name of the function to call.
         machine: The processor; by default the processor of this machine.
         debug_info: Whether debug lines name the layers.
+        others: The signatures of further entries by their names; they share weights, arena and states with `entry`.
 
     Raises:
         QmlirError: The module calls an operator that the program does not define.
@@ -58,7 +60,7 @@ def build(
         from qmlir.backends.cpu.calls import OwnCalls
 
         calls = OwnCalls(functions)
-    return Executable(
+    executable = Executable(
         emit_llvm_ir(module, machine, debug_info=debug_info),
         weights=held_bytes(cast("Dense", blob)),
         arena_size=size.value.data,
@@ -67,3 +69,4 @@ def build(
         machine=machine,
         calls=calls,
     )
+    return executable.with_entries({entry: signature, **(others or {})})

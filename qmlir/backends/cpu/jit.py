@@ -116,8 +116,20 @@ class Executable(CallableNetwork):
         """Pickles the compiled code, which another process loads; its processor must have the same features."""
         if self.calls_program:
             raise TypeError("the code calls operators of the running program")
+        signatures = {name: each.signature for name, each in self.entries.items()}
         parts = (self.llvm_ir, self.weights, self._arena_size, self.signature, self.entry, self.machine, self.object)
-        return _loaded, parts
+        return _loaded, (*parts, signatures)
+
+    def with_entries(self, signatures: Mapping[str, Signature]) -> "Executable":
+        """Returns the executable as the first of several entries of its code, which share weights and states.
+
+        Args:
+            signatures: The signatures of all entries by their names, the first of which is the executable's own.
+        """
+        given: dict[str, Any] = {"weights": self.weights, "arena_size": self._arena_size, "machine": self.machine}
+        given |= {"compiled": self.object, "calls": self._calls}
+        others = {n: Executable(self._llvm_ir, signature=s, entry=n, **given) for n, s in [*signatures.items()][1:]}
+        return Executable.joined({self.entry: self, **others})
 
     def table(self) -> Table:
         sizes = f"{bytes_text(self.sizes.code)} of code, {bytes_text(self.sizes.weights)} of weights, "
@@ -254,8 +266,10 @@ def _aligned(array: Array) -> Array:
 
 
 def _loaded(
-    text: str, weights: Array, arena: int, signature: Signature, entry: str, machine: Machine, compiled: bytes
-) -> Executable:
+    text: str, weights: Array, arena: int, signature: Signature, entry: str, machine: Machine, compiled: bytes,
+    signatures: Mapping[str, Signature],
+) -> Executable:  # fmt: skip
     """Loads the parts of an executable that another process compiled."""
     settings: dict[str, Any] = {"signature": signature, "entry": entry, "machine": machine, "compiled": compiled}
-    return Executable(text, weights=weights, arena_size=arena, **settings)
+    executable = Executable(text, weights=weights, arena_size=arena, **settings)
+    return executable.with_entries(signatures) if entry == next(iter(signatures), None) else executable

@@ -122,7 +122,8 @@ def lower_module(module: ModuleOp, machine: Capabilities, index: IntegerType = i
 
 def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:
     """Replaces functions by their lowered forms; adds the globals that an entry's caller needs (see `plan_globals`)."""
-    wanted = {source: control.plan_globals(module, source) for source in lowered if INPUTS.on(source)}
+    first = next((source for source in lowered if INPUTS.on(source)), None)  # whose weights all entries share
+    wanted = {} if first is None else {first: control.plan_globals(module, first)}
     for source, target in lowered.items():
         module.body.block.insert_ops_before([target, *wanted.get(source, ())], source)
     for source in lowered:

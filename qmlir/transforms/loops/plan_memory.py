@@ -1,6 +1,6 @@
-"""Static memory planning: every buffer of the entry function gets an address at compile time.
+"""Static memory planning: every buffer of an entry function gets an address at compile time.
 
-Enters: an entry function (attribute `qmlir.inputs`) without control flow. It allocates a buffer for each intermediate
+Enters: entry functions (attribute `qmlir.inputs`) without control flow. Each allocates a buffer for each intermediate
 value, holds its constants as `qmlir.constant_buffer`, and ends by copying values to its out-arguments. Leaves: the
 same calls on views of two memory blocks, `%weights` and `%arena`. The module's attributes hold the contents of the
 weights block and the size of the arena.
@@ -57,7 +57,7 @@ SMALL_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
-    """Assigns every buffer of the entry function an offset in one arena, and every constant an offset in one blob.
+    """Assigns every buffer of an entry function an offset in one arena, and every constant an offset in one blob.
 
     Before:
 
@@ -91,55 +91,64 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if ARENA_SIZE.on(op):
             raise PipelineError(self.name, "must run once", got="a module whose memory is planned")
-        plan_entry(op, entry_of(op, self.name), small=self.memory == "small")
+        plan_entries(op, entries_of(op, self.name), small=self.memory == "small")
 
 
-def entry_of(module: ModuleOp, name: str) -> func.FuncOp:
-    """The entry function, of straight code.
+def entries_of(module: ModuleOp, name: str) -> list[func.FuncOp]:
+    """The entry functions, of straight code; there is at least one.
 
     Raises:
-        PipelineError: The pass `name` finds no such function, or several.
+        PipelineError: The pass `name` finds no such function, or an entry with control flow.
     """
     entries = [f for f in module.body.block.ops if isinstance(f, func.FuncOp) and INPUTS.on(f)]
-    if len(entries) != 1:
-        raise PipelineError(name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
-    if len(entries[0].body.blocks) != 1:
+    if not entries:
+        raise PipelineError(name, f"needs one function with the attribute {INPUTS}", got="0")
+    if any(len(entry.body.blocks) != 1 for entry in entries):
         raise PipelineError(name, "needs an entry function of straight code")
-    return entries[0]
+    return entries
 
 
-def plan_entry(module: ModuleOp, entry: func.FuncOp, *, small: bool = False) -> None:
-    """Plans the memory of `entry`, and rewrites `entry` and the attributes of the module in place."""
-    block = entry.body.block
-    without_needless_copies(entry)
+def plan_entries(module: ModuleOp, entries: Sequence[func.FuncOp], *, small: bool = False) -> None:
+    """Plans the memory of entries, and rewrites the entries and the attributes of the module in place.
+
+    Entries have the weights in common, and an arena that is large enough for each of them.
+    """
+    for entry in entries:
+        without_needless_copies(entry)
     aligned = SMALL_ALIGNMENT if small else CACHE_LINE
-    blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)], aligned)
+    held = [op for entry in entries for op in entry.body.block.ops if isinstance(op, ConstantBufferOp)]
+    blob, constants = pack_constants(held, aligned)
+    planned = [_placed(entry.body.block, small=small) for entry in entries]
+    arena_size = max(size for _, size, _ in planned)
+    for entry, (offsets, _, _) in zip(entries, planned, strict=True):
+        block = entry.body.block
+        weights = block.insert_arg(MemRefType(i8, [blob.size]), 0)
+        weights.name_hint = "weights"
+        memory = block.insert_arg(MemRefType(i8, [arena_size]), 1)
+        memory.name_hint = "arena"
+        entry.function_type = FunctionType.from_lists(block.arg_types, entry.function_type.outputs.data)
+        if entry.arg_attrs is not None:
+            entry.arg_attrs = ArrayAttr([DictionaryAttr({}), DictionaryAttr({}), *entry.arg_attrs])
+        views = _Views(block)
+        for op, offset in [each for each in constants if each[0].parent is block]:
+            views.replace(op, weights, offset)
+            op.properties.clear()  # frees its array, which else lives until garbage is collected (50 MB of ResNet-50)
+        for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
+            views.replace(op, memory, offsets[op.memref])
+    if small:
+        ARENA_BOUND.put(module, max(bound for _, _, bound in planned))
+    ARENA_SIZE.put(module, arena_size)
+    WEIGHTS_BLOB.put(module, WeightsAttr(blob))
+
+
+def _placed(block: Block, *, small: bool) -> tuple[Mapping[SSAValue, int], int, int]:
+    """The offsets of an entry's buffers in the arena, its size, and the bytes that no plan undercuts if it is small."""
     buffers = live_buffers(block)
     if small:
         arena = place_windows(occupancy(block, buffers))
-        placed, arena_size = arena.offsets, arena.size
-        ARENA_BOUND.put(module, arena.bound)
-    else:
-        placed, arena_size = place_buffers([*buffers.values()])
-
-    weights = block.insert_arg(MemRefType(i8, [blob.size]), 0)
-    weights.name_hint = "weights"
-    memory = block.insert_arg(MemRefType(i8, [arena_size]), 1)
-    memory.name_hint = "arena"
-    entry.function_type = FunctionType.from_lists(block.arg_types, entry.function_type.outputs.data)
-    if entry.arg_attrs is not None:
-        entry.arg_attrs = ArrayAttr([DictionaryAttr({}), DictionaryAttr({}), *entry.arg_attrs])
-
-    views = _Views(block)
-    offsets = dict(zip(buffers, placed, strict=True))
-    for op, offset in constants:
-        views.replace(op, weights, offset)
-        op.properties.clear()  # frees its array, which otherwise lives until garbage is collected (50 MB of ResNet-50)
-    for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
-        views.replace(op, memory, offsets[op.memref])
-
-    ARENA_SIZE.put(module, arena_size)
-    WEIGHTS_BLOB.put(module, WeightsAttr(blob))
+        return dict(zip(buffers, arena.offsets, strict=True)), arena.size, arena.bound
+    placed, size = place_buffers([*buffers.values()])
+    return dict(zip(buffers, placed, strict=True)), size, 0
 
 
 class _Views:

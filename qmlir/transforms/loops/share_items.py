@@ -61,12 +61,13 @@ class ShareItemsPass(ModulePass):
             raise OptionError("least-work", "must be positive", got=str(self.least_work))
         functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp)]
         entries = [f for f in functions if INPUTS.on(f)]
-        if len(entries) != 1:
-            raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
+        if not entries:
+            raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got="0")
         defined = {f.sym_name.data: f for f in functions if not f.is_declaration}
-        if self.threads > 1 and batch_of(entries[0]) is not None:
-            THREADS.put(entries[0], self.threads)
-        for call in entries[0].walk():
+        for entry in entries if self.threads > 1 else ():
+            if batch_of(entry) is not None:
+                THREADS.put(entry, self.threads)
+        for call in (each for entry in entries for each in entry.walk()):
             if isinstance(call, func.CallOp) and (kernel := defined.get(call.callee.string_value())) is not None:
                 sharers = self._sharers(kernel, call, defined) if PARALLEL.on(kernel) else 1
                 if sharers > 1:

@@ -33,7 +33,7 @@ from qmlir.ir.fact import restated
 from qmlir.ir.facts import ARENA_SIZE
 from qmlir.transforms.loops.plan_memory import (
     SMALL_ALIGNMENT,
-    entry_of,
+    entries_of,
     live_buffers,
     place_windows,
     without_needless_copies,
@@ -80,23 +80,28 @@ class StripeCallsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if ARENA_SIZE.on(op):
             raise PipelineError(self.name, "must run before plan-memory", got="a module whose memory is planned")
-        entry = entry_of(op, self.name)
-        without_needless_copies(entry)
-        buffers = live_buffers(entry.body.block)
-        if not buffers:
-            return
-        block = entry.body.block
-        given = zip(block.ops, statements_of(block, buffers), strict=True)
-        statements = [statement for op, statement in given if not isinstance(op, DEFINITIONS)]
-        schedule = Schedule(statements, [item.size for item in buffers.values()])
-        divided = search(schedule)
-        if not divided:
-            return
-        now, then = schedule.divided({}), schedule.divided(divided)
-        saved = place_windows(now.windows).size - place_windows(then.windows).size
-        if saved >= CALL * (len(then.parts) - len(now.parts)):
-            for chain, parts in divided.items():
-                _rewrite(schedule.calls(chain), turns(schedule.calls(chain), parts) or [])
+        for entry in entries_of(op, self.name):
+            _divide(entry)
+
+
+def _divide(entry: func.FuncOp) -> None:
+    """Divides chains of an entry's calls where that makes the arena smaller."""
+    without_needless_copies(entry)
+    block = entry.body.block
+    buffers = live_buffers(block)
+    if not buffers:
+        return
+    given = zip(block.ops, statements_of(block, buffers), strict=True)
+    statements = [statement for op, statement in given if not isinstance(op, DEFINITIONS)]
+    schedule = Schedule(statements, [item.size for item in buffers.values()])
+    divided = search(schedule)
+    if not divided:
+        return
+    now, then = schedule.divided({}), schedule.divided(divided)
+    saved = place_windows(now.windows).size - place_windows(then.windows).size
+    if saved >= CALL * (len(then.parts) - len(now.parts)):
+        for chain, parts in divided.items():
+            _rewrite(schedule.calls(chain), turns(schedule.calls(chain), parts) or [])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A small decoder with a cache of keys and values, as ONNX: one token a call."""
+"""A small decoder with a cache of keys and values, as ONNX: one token a call, or several."""
 
 import numpy as np
 import onnx
@@ -32,12 +32,14 @@ TAIL = (
 """The nodes behind the caches: operator, inputs, output, attributes."""
 
 
-def decoder(*, grows: bool = False, seed: int = 0) -> onnx.ModelProto:
+def decoder(*, grows: bool = False, rows: int | str | None = None, seed: int = 0) -> onnx.ModelProto:
     """The network: token [1] and position [1, 1] to logits [1, TOKENS], past caches to present caches.
 
     Each call writes the token's key and value into the place of its position, and attends to the places up to it. With
-    `grows`, the key and the value are put behind the caches instead.
+    `grows`, the key and the value are put behind the caches instead. With `rows`, a number or the name of a size, a
+    call takes so many tokens; all such networks have the same nodes.
     """
+    count = 1 if rows is None else rows
     random = np.random.default_rng(seed)
     sizes = {
         "embedding": (TOKENS, WIDTH), "wq": (WIDTH, WIDTH), "wk": (WIDTH, WIDTH), "wv": (WIDTH, WIDTH),
@@ -45,16 +47,26 @@ def decoder(*, grows: bool = False, seed: int = 0) -> onnx.ModelProto:
     }  # fmt: skip
     constants = {name: random.normal(0, 0.4, size).astype(np.float32) for name, size in sizes.items()}
     constants |= {"root": np.float32(HEAD**0.5), "far": np.float32(-16)}
-    constants |= {"heads": np.array([HEADS, 1, HEAD]), "row": np.array([1, HEADS, HEAD]), "flat": np.array([1, WIDTH])}
+    any_rows = 1 if rows is None else -1
+    constants |= {"heads": np.array([HEADS, 1, HEAD]), "row": np.array([any_rows, HEADS, HEAD])}
+    constants |= {"flat": np.array([any_rows, WIDTH])}
     constants |= {"places": np.arange(PLACES).reshape(1, 1, PLACES)}
     nodes = [("Gather", ["embedding", "token"], "x", {})]
     for name, shape in (("q", "heads"), ("k", "row"), ("v", "row")):
         nodes += [("MatMul", ["x", f"w{name}"], f"{name}_flat", {}), ("Reshape", [f"{name}_flat", shape], name, {})]
+    if rows is not None:
+        nodes[2:3] = [("Reshape", ["q_flat", "row"], "q_rows", {}), ("Transpose", ["q_rows"], "q", {"perm": [1, 0, 2]})]
     for name, cache in (("k", "keys"), ("v", "values")):
         written = ("ScatterND", [f"past_{cache}", "position", name], f"present_{cache}", {})
         appended = ("Concat", [f"past_{cache}", name], f"present_{cache}", {"axis": 0})
         nodes.append(appended if grows else written)
     tail = [("Identity", ["scores"], "masked", {}) if grows and node[0] == "Where" else node for node in TAIL]
+    if rows is not None:
+        i = next(i for i, node in enumerate(tail) if node[0] == "Reshape")
+        tail[i : i + 1] = [
+            ("Transpose", ["mixed"], "mixed_rows", {"perm": [1, 0, 2]}),
+            ("Reshape", ["mixed_rows", "flat"], "mixed_flat", {}),
+        ]
     nodes += [("Greater", ["places", "position"], "later", {}), *tail]
     past, present = (("past", HEADS, HEAD), ("present", HEADS, HEAD)) if grows else [(PLACES, HEADS, HEAD)] * 2
     value = helper.make_tensor_value_info
@@ -62,12 +74,12 @@ def decoder(*, grows: bool = False, seed: int = 0) -> onnx.ModelProto:
         [helper.make_node(kind, inputs, [output], **attributes) for kind, inputs, output, attributes in nodes],
         "decoder",
         [
-            value("token", TensorProto.INT64, (1,)),
-            value("position", TensorProto.INT64, (1, 1)),
+            value("token", TensorProto.INT64, (count,)),
+            value("position", TensorProto.INT64, (count, 1)),
             *(value(name, TensorProto.FLOAT, past) for name in STATES),
         ],
         [
-            value("logits", TensorProto.FLOAT, (1, TOKENS)),
+            value("logits", TensorProto.FLOAT, (count, TOKENS)),
             *(value(name, TensorProto.FLOAT, present) for name in STATES.values()),
         ],
         [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
@@ -75,7 +87,8 @@ def decoder(*, grows: bool = False, seed: int = 0) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def samples(count: int, seed: int = 1) -> list[Sample]:
-    """Random tokens at the positions 0, 1, …, over and over."""
-    tokens = np.random.default_rng(seed).integers(0, TOKENS, count)
-    return [{"token": np.array([t]), "position": np.array([[i % PLACES]])} for i, t in enumerate(tokens)]
+def samples(count: int, seed: int = 1, rows: int = 1) -> list[Sample]:
+    """Random tokens at the positions 0, 1, …, over and over; so many in a call."""
+    tokens = np.random.default_rng(seed).integers(0, TOKENS, (count, rows))
+    places = np.arange(count * rows).reshape(count, rows, 1) % PLACES
+    return [{"token": t, "position": p} for t, p in zip(tokens, places, strict=True)]
