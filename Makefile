@@ -92,7 +92,7 @@ conformance: $(READY) ## all of what `make test` runs a share of, with a table: 
 	  tests/frontends/tflite/test_models.py tests/test_random_graphs.py \
 	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/ops/test_nominal.py \
 	  tests/transforms/nn tests/transforms/npu tests/transforms/test_merge_requantizes.py \
-	  tests/transforms/quantize/test_fuse_attention.py \
+	  tests/transforms/quantize/test_fuse_attention.py tests/frontends/gguf \
 	  tests/transforms/loops/test_stripe_calls.py tests/fuzz tests/checker tests/proofs tests/interop \
 	  tests/test_deep_networks.py
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q -m "crossed and not models" tests

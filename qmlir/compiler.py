@@ -321,7 +321,7 @@ def quantize(
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
     settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
-    rules, settings = with_recipe(result, rules, settings)
+    rules, settings = with_recipe(result, rules, settings, ranged=profile is not None or not learns_ranges(result))
     config = settings.config()
     if target is not None:
         from qmlir.devices import text_of

@@ -65,7 +65,7 @@ def quantize_entries(
     first, *others = modules
     settings = resolve(rules, asked, runtime=given["runtime"])
     check_before_ranges(modules[first], rules, settings)
-    rotations = with_recipe(modules[first], rules, settings)[1].config().rotate
+    rotations = with_recipe(modules[first], rules, settings, ranged=profile is not None)[1].config().rotate
     used, aside = list(data) if isinstance(data, Iterator) else data, tests
     if profile is None and used is not None and learns_ranges(modules[first]) and tests is None and part:
         used, aside = part(modules[first], used)

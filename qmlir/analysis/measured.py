@@ -155,7 +155,7 @@ def _automatic(
     learns = profile is None and learns_ranges(module)
     used, aside = parted(module, data, learns=learns) if tests is None else (data, tests)
     ranged = module.clone()
-    rotate(ranged, with_recipe(ranged, policy, settings)[1].config().rotate)
+    rotate(ranged, with_recipe(ranged, policy, settings, ranged=not learns)[1].config().rotate)
     calls = give_ranges(ranged, profile, used)  # once for all attempts
     held_out = aside is not None and is_unseen(aside, used)
     samples = chosen_samples(module, used if aside is None else aside, held_out=held_out)

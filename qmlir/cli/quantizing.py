@@ -314,7 +314,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_entries(entries, {"target": arguments.target}, policy, automatic=automatic)
     settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
-    rotate(module, with_recipe(module, policy, settings)[1].config().rotate)
+    rotate(module, with_recipe(module, policy, settings, ranged=arguments.profile is not None)[1].config().rotate)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)

@@ -367,11 +367,16 @@ class WeightsPrinter(Printer):
         return (self.key_of(self._current) if self.key_of else "") or "weights"
 
     def _key(self, array: Array, wanted: str, taken: Container[str]) -> str:
-        """Returns the key of an array: that of equal numbers, or `wanted`, with a number if that key is in `taken`."""
-        place = (array.ctypes.data, array.dtype, array.shape)
+        """Returns the key of an array: `wanted`, with a number appended if that key is in `taken`.
+
+        A side file holds arrays of equal numbers once.
+        """
+        numbers = place = (array.ctypes.data, array.dtype, array.shape)
         if place in self._keys:
             return self._keys[place]
-        numbers = (hashlib.blake2b(np.ascontiguousarray(array).data).digest(), array.dtype, array.shape)
+        if self.mode is WeightsMode.SIDE_FILE:
+            stored = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            numbers = (hashlib.blake2b(stored.data).digest(), array.dtype, array.shape)
         if numbers not in self._keys:
             key, n = wanted, 1
             while key in taken:

@@ -193,8 +193,8 @@ def test_what_takes_one_network_says_how_to_choose_it(quantized: ModuleOp, tmp_p
 
 def test_states_that_differ(floats: dict[str, ModuleOp], quantized: ModuleOp, calibration: list[list[Sample]]) -> None:
     apart = {
-        "prefill": qmlir.quantize(floats["prefill"], data=calibration, measure=False),
-        "decode": qmlir.quantize(floats["decode"], data=[samples(PLACES, 9)], measure=False),
+        "prefill": qmlir.quantize(floats["prefill"], data=calibration, recipe="none", measure=False),
+        "decode": qmlir.quantize(floats["decode"], data=[samples(PLACES, 9)], recipe="none", measure=False),
     }
     with pytest.raises(QmlirError, match=r'state "past_keys" of entry "decode": must be int8\[16, 2, 4\] with scale'):
         qmlir.reference(joined(apart))

@@ -14,8 +14,8 @@ from qmlir.settings.fields import RUN_OPTIONS
 from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, is_one_paragraph, run, write_small
 
-OF_ONE_RUN = {"policy", "rule", "print-config", "json", "help", "quiet", "verbose", "debug"}
-"""Options that a file does not hold: the file itself, its rules, and what the command prints."""
+OF_ONE_RUN = {"policy", "rule", "print-config", "json", "help", "quiet", "verbose", "debug", "entry", "entries"}
+"""Options that a file does not hold: itself, its rules, the functions that are meant, what the command prints."""
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,11 @@ def test_defaults_are_resolved(small: Small, capsys: pytest.CaptureFixture[str])
     assert len(found["default"]) == 16
     assert (found["default"]["precision"], found["default"]["weight-precision"]) == ("uint8", "int7")
     options = found["options"]
-    assert (options["format"], options["activations"], options["memory-budget"]) == ("onnx-qdq", "uint8", 512 << 20)
+    assert (options["format"], options["onnx-activations"], options["memory-budget"]) == (
+        "onnx-qdq",
+        "uint8",
+        512 << 20,
+    )
     assert options["fail-on-float"] is False
 
 

@@ -52,8 +52,11 @@ RUN_OPTIONS: dict[str, list[Any]] = {
 
 
 def settings(rng: np.random.Generator, most: int) -> Drawn:
-    """Up to so many of the quantizer's settings, each with a value that it may have."""
-    names = list(QuantConfig().options())
+    """Up to so many of the quantizer's settings, each with a value that it may have.
+
+    Rotations come before ranges, and so do not go with a profile of the network as it is.
+    """
+    names = [name for name in QuantConfig().options() if name != "rotate"]
     chosen = rng.choice(len(names), size=int(rng.integers(0, most + 1)), replace=False)
     hints = option_types(QuantConfig)
     values = {names[i]: [*(choices(hints[names[i]]) or (True, False))] for i in chosen}

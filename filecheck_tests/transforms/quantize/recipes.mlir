@@ -6,6 +6,13 @@
 // RUN: qmlir-opt --quantize="recipe=audio-front-end" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=decoder" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=transformer" %s | filecheck %s --check-prefix=GIVEN
+// RUN: qmlir-opt --quantize="recipe=language-model" %s | filecheck %s --check-prefix=ROWS
+// RUN: qmlir-opt --quantize="rotate=none" %s | filecheck %s --check-prefix=GIVEN
+// RUN: not qmlir-opt --quantize="rotate=residual" %s 2>&1 | filecheck %s --check-prefix=LATE
+// RUN: not qmlir-opt --quantize="rotate=all" %s 2>&1 | filecheck %s --check-prefix=LATE
+
+// ROWS: nn.divide_rows
+// LATE: rotate={{.*}} must be done before ranges are learned
 
 // A named recipe sets its options and rules whatever the graph is; options that are given win, and no recipe of itself widens what int8 says.
 // NAMED-LABEL: func.func @block

@@ -1,6 +1,8 @@
 // The passes of a setting, and the setting on the module, so that the quantizer knows what was done.
 
 // RUN: qmlir-opt --rotate=what=residual --mlir-print-ir-after-all %s 2>&1 | filecheck %s
+// RUN: qmlir-opt --rotate=what=none %s
+// RUN: qmlir-opt --rotate=what=all %s
 // RUN: not qmlir-opt --rotate=what=everything %s 2>&1 | filecheck %s --check-prefix=NONE
 
 // NONE: error: {{.*}}what

@@ -287,6 +287,12 @@ def missing(op: Operation, values: Values) -> None:
     raise UnsupportedError("must be an operation that TFLite has", op.name, "rewrite the model without it")
 
 
+@exports(nn.RowMagnitudesOp, nn.DivideRowsOp, nn.MultiplyRowsOp)
+def of_rows(op: Operation, values: Values) -> None:
+    """Raises UnsupportedError: TFLite's fully connected layers have no scale for each row of their data."""
+    raise UnsupportedError("must be an operation that TFLite has", op.name, "quantize with activations=static")
+
+
 @exports(nn.HadamardOp)
 def hadamard(op: nn.HadamardOp, values: Values) -> None:
     """Raises UnsupportedError: TFLite has no product of integers with a matrix of ±1 that keeps all digits."""

@@ -116,7 +116,7 @@ class DivideRowsOp(OfRowsOp):
 
     def check_integer_form(self) -> None:
         if uniform(self.y).zero_point or uniform(self.y).storage_width > 16:
-            raise UnsupportedError("its quotients have up to 16 bits, and the zero point 0", code="zero-point")
+            raise UnsupportedError("its quotients have up to 16 bits, and the zero point 0")
 
 
 @irdl_op_definition

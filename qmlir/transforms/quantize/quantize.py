@@ -77,7 +77,7 @@ class QuantizePass(QuantConfig, PassPipeline):
         try:
             given = {name: value for name, value in self.options().items() if name in self.given}
             stated = config_of(module)
-            policy, settings = with_recipe(module, policy, resolve(policy, given, base=stated))
+            policy, settings = with_recipe(module, policy, resolve(policy, given, base=stated), ranged=True)
             ctx.policy, config, data = policy, settings.config(), self.data or stated.data
             write_config(module, config, data)
             config.op_config().check(self.name)

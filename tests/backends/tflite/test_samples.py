@@ -23,7 +23,7 @@ EPSILON = 1e-5
 
 MISSING = {
     nn.MaxPoolIndices2DOp, nn.SampleOp, nn.ScatterReduceNDOp, nn.CumulativeProductOp, nn.ShiftLeftOp, nn.ShiftRightOp,
-    nn.RootQuotientOp, nn.HadamardOp,
+    nn.RootQuotientOp, nn.HadamardOp, nn.RowMagnitudesOp, nn.DivideRowsOp, nn.MultiplyRowsOp,
     *(op for op, form in EXPORTS.entries.items() if form is missing),
 }  # fmt: skip
 """Operations without a form, except for functions of quantized bytes."""

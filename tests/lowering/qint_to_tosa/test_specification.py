@@ -43,6 +43,8 @@ def test_each_qint_operation_is_tried() -> None:
         qint.SoftmaxOp,
         qint.ExponentialsOp,
         qint.RowQuotientOp,
+        qint.RowMagnitudesOp,
+        qint.DivideRowsOp,
         qint.DivOp,
         qint.LogSoftmaxOp,
         *ROOTS,

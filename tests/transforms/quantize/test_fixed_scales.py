@@ -68,6 +68,8 @@ def quality(kind: type[NNOp], samples: list[Array], precision: str, **options: A
 
 @crossed({"kind": KINDS, "precision": ["int8", "uint8", "int16"]})
 def test_wide_inputs_leave_all_but_two_bits(kind: type[NNOp], precision: str) -> None:
+    if kind is nn.DivideRowsOp and precision == "uint8":
+        return  # its quotients are signed, as `divide-rows` asks for them
     bits = int(precision.removeprefix("u").removeprefix("int"))
     assert quality(kind, drawn(12, -40, 40), precision) > 6.02 * (bits - 2)
 

@@ -249,7 +249,7 @@ def test_what_a_device_asks_for_stays(tmp_path: Path) -> None:
     """A recipe sets what is left open when the device has had its say."""
     module = detector(tmp_path)
     settings = resolve(Policy(), {"recipe": "detector"}, target="ethos-u55-like")
-    _, found = with_recipe(module, Policy(), settings)
+    _, found = with_recipe(module, Policy(), settings, ranged=False)
     assert found.settings["residuals"].origin == "recipe"
     assert {n for n, s in settings.settings.items() if s.origin == "device"} == {
         n for n, s in found.settings.items() if s.origin == "device"

@@ -19,7 +19,7 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.nn import (
@@ -41,7 +41,7 @@ from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.queries import split_constant
 from qmlir.display import counted
-from qmlir.ir.facts import DEVICE
+from qmlir.ir.facts import DEVICE, ROTATION
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
@@ -103,13 +103,14 @@ def recognized(module: ModuleOp) -> Recognized | None:
     return next((Recognized(name, why) for name, why in kinds if why), None)
 
 
-def with_recipe(module: ModuleOp, policy: Policy, settings: Settings) -> tuple[Policy, Settings]:
+def with_recipe(module: ModuleOp, policy: Policy, settings: Settings, *, ranged: bool) -> tuple[Policy, Settings]:
     """Returns a policy and settings with what the recipe in effect adds to them.
 
     Args:
         module: The float network.
         policy: The user's policy, whose rules come after the recipe's and so win.
         settings: The settings in effect. Options that somebody gave stay.
+        ranged: Whether ranges are known already, of the network as it is: a recipe does not rotate it then.
 
     Returns:
         The policy and the settings, which name the recipe in effect.
@@ -124,7 +125,9 @@ def with_recipe(module: ModuleOp, policy: Policy, settings: Settings) -> tuple[P
     if name == NONE:
         return policy, replace(settings, settings=made)
     asked = RECIPES[name].policy
-    made |= {k: Setting(v, "recipe") for k, v in asked.default.items() if made[k].origin == "standard"}
+    late = {"rotate"} if ranged and not ROTATION.on(module) else set[str]()
+    added = {k: v for k, v in asked.default.items() if k not in late and made[k].origin == "standard"}
+    made |= {k: Setting(v, "recipe") for k, v in added.items()}
     return replace(policy, rules=(*asked.rules, *policy.rules)), replace(settings, settings=made)
 
 
@@ -167,7 +170,7 @@ def _detector(block: Block) -> str:
 
 def _super_resolution(block: Block) -> str:
     """A picture becomes a picture of as many channels that is larger."""
-    shapes = [shape_of(v) for v in (*filter(is_float, block.args), *_results(block))]
+    shapes = [shape_of(v) for v in (*_floats(block.args), *_results(block))]
     if len(shapes) != 2 or any(len(shape) != 4 or 0 in shape for shape in shapes):
         return ""
     given, made = shapes
@@ -253,7 +256,11 @@ def _is_triangle(mask: Array) -> bool:
 
 def _results(block: Block) -> list[SSAValue]:
     """The float results of a network."""
-    return [v for v in block.last_op.operands if is_float(v)] if block.last_op is not None else []
+    return _floats(() if block.last_op is None else block.last_op.operands)
+
+
+def _floats(values: Iterable[SSAValue]) -> list[SSAValue]:
+    return [v for v in values if isinstance(v.type, TensorType) and is_float(v)]
 
 
 def _behind(values: Iterable[SSAValue], passes: Callable[[Operation], bool]) -> Iterator[SSAValue]:
