@@ -125,7 +125,9 @@ def test_an_entry_that_is_none(quantized: ModuleOp, floats: dict[str, ModuleOp])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"precision": "int16"}, {"schema": "symmetric", "io": "int8"}, {"bias": "int16"}])
+@pytest.mark.parametrize(
+    "options", [{"precision": "int16"}, {"schema": "symmetric", "io": "int8", "recipe": "none"}, {"bias": "int16"}]
+)
 def test_options(floats: dict[str, ModuleOp], calibration: list[list[Sample]], options: dict[str, Any]) -> None:
     quantized = qmlir.quantize(floats, data=calibration, measure=False, **options)
     assert_any_split_is_the_same(qmlir.compile(quantized))
