@@ -323,7 +323,7 @@ def test_the_manifest_says_what_is_in_the_folder(small: Small, tmp_path: Path) -
         assert (port["scale"], port["zero_point"]) == spec.quantization
     assert manifest["numerics"] == {"runtime": "default", "contracts": ["single"]}
     assert manifest["quantizer"] is not None
-    assert {**QuantConfig().options(), "rules": []} == {
+    assert {**QuantConfig().options(), "recipe": "none", "rules": []} == {
         k.replace("-", "_"): v for k, v in manifest["quantizer"].items()
     }
     sizes = manifest["sizes"]

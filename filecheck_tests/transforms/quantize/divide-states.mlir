@@ -8,7 +8,7 @@
 // CHECK-SAME: %s: tensor<4x8xf32> {qmlir.name = #qmlir.name<tensors ["s"]>, qmlir.state = #qmlir.state<1>}
 // CHECK-SAME: %[[H:[0-9]+]]: tensor<4x1xf32> {qmlir.state = #qmlir.state<2>, qmlir.name = #qmlir.name<tensors ["s.magnitudes"]>}
 // CHECK: calib.observe %s {{.*}}range = [-1.000000e+00 : f64, 1.000000e+00 : f64]
-// CHECK: %[[N:.*]] = nn.row_magnitudes %x : tensor<1x8xf32> -> tensor<1x1xf32>
+// CHECK: %[[N:.*]] = nn.row_magnitudes %x {qmlir.name = #qmlir.name<tensors ["s.new.magnitudes"]>}
 // CHECK: %[[Q:.*]] = nn.divide_rows %x
 // CHECK: %[[QS:.*]] = nn.scatter_nd %s, %[[Q]], %i
 // CHECK: %[[MS:.*]] = nn.scatter_nd %[[H]], %[[N]], %i {{.*}}tensor<4x1xf32>, tensor<1x1xf32>, tensor<1x1xi64> -> tensor<4x1xf32>

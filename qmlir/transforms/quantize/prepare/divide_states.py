@@ -171,6 +171,9 @@ class Cache:
     def _enter(self, value: SSAValue, op: Operation) -> None:
         """Divides rows that enter the cache."""
         magnitudes, quotients = RowMagnitudesOp.make([value]), DivideRowsOp.make([value])
+        name = f"{tensor_name(self.state)}.new"  # entries of a network know each other's operations by names
+        NAME.put(magnitudes, NameAttr.of(tensors=[f"{name}{MAGNITUDES}"]))
+        NAME.put(quotients, NameAttr.of(tensors=[name]))
         Rewriter.insert_op([magnitudes, quotients], InsertPoint.before(op))
         observe(magnitudes.y, f"{self._name(op)} magnitudes", (0.0, max(map(abs, self.bounds))))
         observe(quotients.y, f"{self._name(op)} rows", (-1.0, 1.0))
@@ -182,11 +185,12 @@ class Cache:
         others = [u for u in readers if not isinstance(u.operation, ObserveOp | func.ReturnOp)]
         if others:
             product = MultiplyRowsOp.make([self.quotients[value], self.magnitudes[value]])
+            NAME.put(product, NameAttr.of(tensors=[f"{tensor_name(self.state)}.rows"]))
             made = self.magnitudes[value].owner
             Rewriter.insert_op(
                 product, InsertPoint.after(made) if isinstance(made, Operation) else InsertPoint.at_start(made)
             )
-            observe(product.y, tensor_name(value) or product.name, self.bounds)
+            observe(product.y, f"{tensor_name(self.state)}.rows", self.bounds)
             for use in others:
                 use.operation.operands[use.index] = product.y
         for observer in [u.operation for u in readers if isinstance(u.operation, ObserveOp)]:

@@ -36,7 +36,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ReshapeOp, TransposeOp
+from qmlir.dialects.nn import CastOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.ir.states import state_values
 from qmlir.ir.traversal import reached
@@ -44,8 +44,8 @@ from qmlir.numerics.histograms import Histogram
 from qmlir.settings.quant_config import OpConfig
 from qmlir.transforms.quantize.op_configs import argument_of
 
-MOVERS = (ReshapeOp, TransposeOp)
-"""Operations whose result has the values of their operand, all of them, in another order or shape."""
+MOVERS = (CastOp, ReshapeOp, TransposeOp)
+"""Operations whose result has the values of their operand, all of them, in another order, shape or type of floats."""
 
 FURTHER = 0.3
 """κ: the margin is for n^(1+κ) samples like the n that were observed.
