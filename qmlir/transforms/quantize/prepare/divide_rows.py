@@ -95,8 +95,9 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
     found: dict[Layer, Bounds] = {}
     seen = {o.value: o.bounds for o in block.ops if isinstance(o, ObserveOp)}
     for op in [o for o in block.ops if isinstance(o, FullyConnectedOp | MatMulOp)]:
-        if not is_dynamic(op_config_of(op, default)):
-            continue
+        computed = isinstance(op, FullyConnectedOp) and op.b is not None and not isinstance(op.b.owner, ConstantOp)
+        if computed or not is_dynamic(op_config_of(op, default)):
+            continue  # the range of sums without the bias follows from a constant bias only
         factor, bounds = constant_factor(op), seen.get(op.y)
         if factor is not None and factor.place == 1 and bounds is not None and is_float(op.y):
             found[op] = bounds
