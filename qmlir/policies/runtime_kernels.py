@@ -91,7 +91,7 @@ def no_wide_form(rounding: Rounding) -> str:
 
 
 def mixes_bytes(function: func.FuncOp) -> bool:
-    """Whether an operation has unsigned and signed bytes, or converts between unsigned bytes and 16 bits.
+    """Whether an operation has unsigned and signed bytes, or passes between unsigned bytes and 16 bits.
 
     No file for LiteRT has such an operation. A function may return both (`func.return` computes nothing), and QUANTIZE
     converts between signed and unsigned bytes.
@@ -103,7 +103,7 @@ def _is_mixed(op: Operation) -> bool:
     if ON_FLOATS.on(op):  # between casts, of which each has bytes of its own
         return False
     found = [e for v in (*op.operands, *op.results) if (e := quantized_element(v.type)) is not None]
-    if isinstance(op, nn.RequantizeOp):
+    if isinstance(op, nn.RequantizeOp | nn.MatMulOp):  # QUANTIZE makes signed bytes of 16 bits, not unsigned ones
         return any(e.storage_width == 16 for e in found) and any(not e.is_signed for e in found)
     return len({e.is_signed for e in found if e.storage_width <= 8}) == 2
 

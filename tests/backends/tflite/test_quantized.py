@@ -439,6 +439,22 @@ def test_unsigned_bytes_beside_16_bits_are_moved(data: str, result: str, tmp_pat
     np.testing.assert_array_equal(LiteRT(path).run([x])[0], qmlir.reference(module)(x))
 
 
+def test_a_product_of_16_bits_with_a_result_of_unsigned_bytes_is_moved(tmp_path: Path) -> None:
+    """BATCH_MATMUL ends in 16 bits, which QUANTIZE makes signed bytes only."""
+    x, w, y = I16, "!quant.uniform<i16:f32, 0.5>", "!quant.uniform<u8:f32, 8192.0:128>"
+    module = network(f"""
+      func.func @main(%a: tensor<2x3x4x{x}>, %b: tensor<2x4x2x{w}>) -> tensor<2x3x2x{y}> {{
+        %y = nn.matmul %a, %b : tensor<2x3x4x{x}>, tensor<2x4x2x{w}> -> tensor<2x3x2x{y}>
+        func.return %y : tensor<2x3x2x{y}>
+      }}""")
+    follow(module, "litert-reference")
+    rng = np.random.default_rng(0)
+    data = [rng.integers(-32768, 32768, shape).astype(np.int16) for shape in ((2, 3, 4), (2, 4, 2))]
+    qmlir.export(module, tmp_path / "m.tflite")
+    expected = qmlir.reference(module)({"input0": data[0], "input1": data[1]})
+    np.testing.assert_array_equal(LiteRT(tmp_path / "m.tflite").run(data)[0], expected)
+
+
 def test_a_network_of_unsigned_bytes_stays(tmp_path: Path) -> None:
     module = convolution(U8, "!quant.uniform<u8:f32, 0.25:3>", "!quant.uniform<u8:f32, 1.5>")
     x = np.random.default_rng(0).integers(0, 256, (1, 5, 5, 2)).astype(np.uint8)
