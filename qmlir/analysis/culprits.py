@@ -25,6 +25,7 @@ from qmlir.analysis.output_measure import decibels, with_errors
 from qmlir.analysis.own_errors import Errors
 from qmlir.analysis.quality import SECONDS, exact_reference, seconds_of
 from qmlir.analysis.tensors import channel_factors, isolated, least_of_masked, origin_of, tapped
+from qmlir.backends.cpu.products import adding_in_machine_code
 from qmlir.compiler import compile, main_function, reference
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.errors import QmlirError
@@ -64,6 +65,7 @@ class Culprit:
         return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
 
 
+@adding_in_machine_code
 def culprits(module: ModuleOp, quantized: ModuleOp, samples: Iterable[Any], *, most: int = SHOWN) -> list[Culprit]:
     """Returns the operations with the largest effect on the outputs, the largest first.
 
