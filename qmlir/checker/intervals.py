@@ -155,7 +155,9 @@ def _saturating(d: Deriver, node: Node) -> Derived:
 
 
 def _blocked(d: Deriver, node: Node) -> Derived:
-    factors, data = d.constant(node, 2), d.operand(node, 0, "zero_point")
+    """Of sums of blocks, each multiplied; where blocks have offsets, the sums of their data are multiplied, too."""
+    factors, data, affine = d.constant(node, 2), d.operand(node, 0, "zero_point"), node.kind == AFFINE
+    offsets = d.constant(node, 3).values if affine else ()
     blocks, sums = factors.shape[1], list[Range]()
     for channel, row in enumerate(_rows(d, node)):
         size, low, high = len(row) // blocks, 0, 0
@@ -164,8 +166,17 @@ def _blocked(d: Deriver, node: Node) -> Derived:
             require_fit([inner], 32)
             product = times(inner, repeated((1, 1), factors.values[channel * blocks + block]))
             low, high = low + product[0], high + product[1]
+            if affine:
+                whole = repeated(join(data, (0, 0)), size)
+                require_fit([whole], 32)
+                product = times(whole, repeated((1, 1), offsets[channel * blocks + block]))
+                low, high = low + product[0], high + product[1]
         sums.append((low, high))
-    return _with_bias(d, node, 3, sums)
+    return _with_bias(d, node, 4 if affine else 3, sums)
+
+
+AFFINE = "qint.affine_fully_connected"
+"""The operation whose blocks have offsets."""
 
 
 def _pair(d: Deriver, node: Node) -> tuple[Range, Range]:
@@ -362,6 +373,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("qint.conv2d", "qint.depthwise_conv2d", "qint.fully_connected"), _weighted),
     "qint.saturating_fully_connected": _saturating,
     "qint.blocked_fully_connected": _blocked,
+    AFFINE: _blocked,
     "qint.matmul": _matmul,
     "qint.mul": _mul,
     "qint.global_sum_pool": _global_sum,

@@ -176,6 +176,17 @@ def blocked_fully_connected(
     return result
 
 
+def affine_fully_connected(
+    op: qint.AffineFullyConnectedOp, x: Array, w: Array, m: Array, k: Array, bias: Array | None = None
+) -> Result:
+    start, size = [0] * len(w) if bias is None else [int(b) for b in bias], w.shape[1] // m.shape[1]
+    result: Result = {}
+    for n, o in indexes((len(x), len(w))):
+        weights = [at(m, o, i // size) * at(w, o, i) + at(k, o, i // size) for i in range(w.shape[1])]
+        result[n, o] = start[o] + sum((at(x, n, i) - op.zero_point.value.data) * v for i, v in enumerate(weights))
+    return result
+
+
 def saturating_fully_connected(
     op: qint.SaturatingFullyConnectedOp, x: Array, w: Array, bias: Array | None = None
 ) -> Result:
@@ -570,6 +581,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.DepthwiseConv2DOp: depthwise_conv2d,
     qint.FullyConnectedOp: fully_connected,
     qint.BlockedFullyConnectedOp: blocked_fully_connected,
+    qint.AffineFullyConnectedOp: affine_fully_connected,
     qint.SaturatingFullyConnectedOp: saturating_fully_connected,
     qint.MatMulOp: matmul,
     qint.RequantizeOp: requantize,

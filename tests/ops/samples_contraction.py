@@ -25,8 +25,15 @@ BLOCKS = (
            (i(8, 1, 7), i(8, 20, 7), i(32, 20, 1, most=30_000), i(64, 20, most=1 << 40)), zero(-128), i64),
     Sample(qint.BlockedFullyConnectedOp, "i16 data and weights, odd blocks",
            (i(16, 9, 15), i(16, 17, 15, most=255), i(32, 17, 3, most=130_000), i(64, 17, most=1 << 40)), zero(5), i64),
+    Sample(qint.AffineFullyConnectedOp, "of 4 bits",
+           (i(8, 3, 64), i(8, 20, 64, most=7), i(16, 20, 2, most=2000), i(16, 20, 2, most=5000)), {}, i64),
+    Sample(qint.AffineFullyConnectedOp, "bias, sums of 64 bits",
+           (i(8, 5, 36), i(8, 7, 36), i(32, 7, 3, most=30_000), i(32, 7, 3, most=1 << 22), i(64, 7, most=1 << 40)),
+           zero(-128), i64),
+    Sample(qint.AffineFullyConnectedOp, "i16 data, a block",
+           (i(16, 2, 15), i(8, 17, 15), i(16, 17, 1), i(32, 17, 1, most=130_000)), zero(5), i64),
 )  # fmt: skip
-"""Integer layers with a multiplier for each block."""
+"""Integer layers with a multiplier, or a multiplier and an offset, for each block."""
 
 FLOAT_SAMPLES = (
     Sample(nn.BlockedFullyConnectedOp, "of 4 bits, the last block shorter",

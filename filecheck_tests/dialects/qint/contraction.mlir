@@ -73,6 +73,16 @@ func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor<2xi32>)
   func.return
 }
 
+// CHECK-LABEL: func.func @affine
+func.func @affine(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %m: tensor<2x2xi16>, %k: tensor<2x2xi32>, %b: tensor<2xi64>) {
+  // CHECK: qint.affine_fully_connected %x, %w, %m, %k : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi16>, tensor<2x2xi32> -> tensor<1x2xi64>
+  // GENERIC: "qint.affine_fully_connected"(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) <{zero_point = 0 : i32}>
+  %0 = qint.affine_fully_connected %x, %w, %m, %k : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi16>, tensor<2x2xi32> -> tensor<1x2xi64>
+  // CHECK: qint.affine_fully_connected %x, %w, %m, %k, %b {zero_point = 3 : i32} :
+  %1 = qint.affine_fully_connected %x, %w, %m, %k, %b {zero_point = 3 : i32} : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi16>, tensor<2x2xi32>, tensor<2xi64> -> tensor<1x2xi64>
+  func.return
+}
+
 // CHECK-LABEL: func.func @blocked
 func.func @blocked(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %m: tensor<2x2xi32>, %b: tensor<2xi64>) {
   // CHECK: qint.blocked_fully_connected %x, %w, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32> -> tensor<1x2xi64>

@@ -155,3 +155,27 @@
 %x, %w, %m = "test.op"() : () -> (tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x3xi32>)
 // c3_blocked: expected-error@+1 {{'qint.blocked_fully_connected' needs blocks that are as long as each other, got 3 blocks of 4 inputs}}
 %0 = qint.blocked_fully_connected %x, %w, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x3xi32> -> tensor<1x2xi64>
+
+// -----
+
+%x, %w, %m, %b = "test.op"() : () -> (tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32>, tensor<2xi32>)
+// c1_affine: expected-error@+1 {{'qint.affine_fully_connected' needs a bias of type tensor<2xi64>, got tensor<2xi32>}}
+%0 = qint.affine_fully_connected %x, %w, %m, %m, %b : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32>, tensor<2x2xi32>, tensor<2xi32> -> tensor<1x2xi64>
+
+// -----
+
+%x, %w, %m = "test.op"() : () -> (tensor<1x4xi8>, tensor<2x4xi8>, tensor<3x2xi32>)
+// c2_affine: expected-error@+1 {{'qint.affine_fully_connected' needs multipliers [2, G], got [3, 2]}}
+%0 = qint.affine_fully_connected %x, %w, %m, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<3x2xi32>, tensor<3x2xi32> -> tensor<1x2xi64>
+
+// -----
+
+%x, %w, %m = "test.op"() : () -> (tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x3xi32>)
+// c3_affine: expected-error@+1 {{'qint.affine_fully_connected' needs blocks that are as long as each other, got 3 blocks of 4 inputs}}
+%0 = qint.affine_fully_connected %x, %w, %m, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x3xi32>, tensor<2x3xi32> -> tensor<1x2xi64>
+
+// -----
+
+%x, %w, %m, %k = "test.op"() : () -> (tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32>, tensor<2x1xi32>)
+// c4_affine: expected-error@+1 {{'qint.affine_fully_connected' needs offsets [2, 2], got [2, 1]}}
+%0 = qint.affine_fully_connected %x, %w, %m, %k : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32>, tensor<2x1xi32> -> tensor<1x2xi64>

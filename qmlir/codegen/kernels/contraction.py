@@ -89,6 +89,9 @@ class Contraction(LayerKernel[Arithmetic]):
                  step asks for some of the next block's weights
     scaled       whether the sums of each run, of one tap then, are multiplied by an integer of the tap and the output,
                  [blocks · runs · lanes] behind w, before they are added to i64 accumulators
+    offset       whether sums of a run's data, [outputs of all rows · runs], are multiplied by other such integers and
+                 added; the integers and the sums are behind the multipliers
+    narrow       whether the accumulators of multiplied sums have 32 bits
     packing      how w holds the weights
     grouped      steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                  0 if weights have none
@@ -103,6 +106,8 @@ class Contraction(LayerKernel[Arithmetic]):
     tile: Tile | None
     by_blocks: bool = False
     scaled: bool = False
+    offset: bool = False
+    narrow: bool = False
     packing: Packing = Packing()
     grouped: int = 0
     at_once: int = 1
@@ -110,7 +115,7 @@ class Contraction(LayerKernel[Arithmetic]):
 
     @property
     def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.scaled or self.grouped > 0)
+        return with_multipliers(super().buffers, scaled=self.scaled or self.grouped > 0, offset=self.offset)
 
     @property
     def group_blocks(self) -> int:
@@ -167,7 +172,7 @@ class Contraction(LayerKernel[Arithmetic]):
     def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
         """Steps are output rows, and tiles of a pointwise convolution, which has a single row."""
         window = self.layer.window
-        if self.by_blocks or self.layer.x_batch or self.layer.w_batch or window.batch > 1:
+        if self.by_blocks or self.layer.x_batch or self.layer.w_batch or window.batch > 1 or self.offset:
             return None
         read, written = element_bytes(types[0]), self.layer.outputs * element_bytes(types[-1])
         if window.is_pointwise and window.output[0] == 1:
@@ -192,6 +197,8 @@ class Contraction(LayerKernel[Arithmetic]):
             partial=self.layer.outputs // self.layer.groups % self.lanes != 0,
             few=few,
             scaled=self.scaled,
+            offset=self.offset,
+            narrow=self.narrow,
             streams=self.by_blocks,
             packing=self.packing,
             grouped=self.grouped,
@@ -237,7 +244,8 @@ class _Body:
         first = part * kernel.per_tile
         self.tile = item
         self.count = (window.output[1] - first).minimum(kernel.per_tile)
-        self.y = (line * window.output[1] + first) * layer.outputs
+        self.row = line * window.output[1] + first
+        self.y = self.row * layer.outputs
         image = layer.x_batch.apply(code, batch) if layer.x_batch else batch
         self.weights_from = layer.w_batch.apply(code, batch) * kernel.blocks if layer.w_batch else code.index(0)
         if kernel.tile and self.memory:
@@ -284,6 +292,7 @@ class _Body:
             ahead=ahead,
             pace=code.index(pace if kernel.by_blocks else 0),
             strides=[code.index(i * stride) for i in range(1, max(kernel.together, 2), 2)],
+            sums_at=self.row * kernel.runs if kernel.offset else None,
         )
         code.call(kernel.inner, [self.source, *self.others], job.numbers)
 
@@ -297,7 +306,7 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
         window = window.flattened()
     lanes = _lanes(task, window, machine)
     channels = window.channels + -window.channels % arithmetic.group
-    sums = arithmetic.sums if task.multipliers is None else i64
+    sums = arithmetic.sums if task.multipliers is None or task.narrow else i64
     together = outputs_together(window.output[1], lanes, sums, machine)
     if machine.small:
         together = min(together, machine.small_outputs)
@@ -339,13 +348,17 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
         tile=tile,
         by_blocks=by_blocks,
         scaled=task.multipliers is not None,
+        offset=task.offsets is not None,
+        narrow=task.narrow,
         packing=packing,
         grouped=0 if task.grouped is None else task.grouped.size // arithmetic.group,
         at_once=AT_ONCE if machine.halves else 1,
         fixed=machine.halves and together > 1,
     )
     scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
-    scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
+    scales = [state.constant(pack_multipliers(s, lanes)) for s in (scaling, task.offsets) if s is not None]
+    if task.block_sums is not None:
+        scales.append(task.block_sums)
     given = [*narrow_bias(task.bias, packing.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     line = window.width * window.channels

@@ -84,6 +84,9 @@ class Task(Layer[A]):
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     largest     the largest magnitude of integer data minus their zero point
     multipliers integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
+    offsets     integers [O, KW] by which the sums of the taps' data are multiplied, beside `multipliers`, if they are
+    block_sums  the buffer of these sums, i32 [outputs of all rows · KW]
+    narrow      whether i32 holds the sums that are multiplied
     levels      which integers the weights are; those of fewer than 8 bits are packed (packed_weights.py)
     """
 
@@ -94,6 +97,9 @@ class Task(Layer[A]):
     parameters: Sequence[Array] = ()
     largest: int = 0
     multipliers: Array | None = None
+    offsets: Array | None = None
+    block_sums: SSAValue | None = None
+    narrow: bool = False
     levels: Levels = PLAIN
 
     @property

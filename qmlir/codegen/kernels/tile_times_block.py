@@ -14,9 +14,12 @@ PARTS = 2
 """The parts of weights whose products are summed by themselves."""
 
 
-def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
-    """Names of a kernel's buffers; the multipliers follow the weights if the kernel is `scaled`."""
-    return [*names[:2], "m", *names[2:]] if scaled else names
+def with_multipliers(names: Sequence[str], *, scaled: bool, offset: bool = False) -> Sequence[str]:
+    """Names of a kernel's buffers; the multipliers follow the weights if the kernel is `scaled`.
+
+    Behind them are the offsets and the sums of data that these multiply, if the kernel has an `offset`.
+    """
+    return [*names[:2], "m", *(("k", "s") if offset else ()), *names[2:]] if scaled else names
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Job(Numbers):
     ahead, pace       where the weights begin that the first step asks for ahead, and how far each step goes on
     strides           1, 3, 5, … times the distance between the windows of outputs, up to the number of outputs that are
                       computed together: an address adds one of these to a place, as it is or doubled a few times
+    sums_at           sums of data that lie before those of output 0; None for kernels without offsets
     """
 
     x_at: Value
@@ -52,21 +56,23 @@ class Job(Numbers):
     ahead: Value
     pace: Value
     strides: Sequence[Value]
+    sums_at: Value | None = None
 
     @classmethod
     def names(cls) -> list[str]:
-        """The names of the single numbers."""
-        return super().names()[:-1]
+        """The names of the single numbers that each call has."""
+        return super().names()[:-2]
 
     @staticmethod
-    def of(numbers: Sequence[Value]) -> "Job":
-        """Makes a job from the numbers of a call: the single fields, then the strides."""
+    def of(numbers: Sequence[Value], *, offset: bool = False) -> "Job":
+        """Makes a job from the numbers of a call: the single fields, then the strides, then `sums_at` if it has one."""
         single = len(Job.names())
-        return Job(*numbers[:single], strides=numbers[single:])
+        last = len(numbers) - offset
+        return Job(*numbers[:single], strides=numbers[single:last], sums_at=numbers[last] if offset else None)
 
     @property
     def numbers(self) -> Sequence[Value]:
-        return [*super().numbers, *self.strides]
+        return [*super().numbers, *self.strides, *(() if self.sums_at is None else (self.sums_at,))]
 
     def window(self, output: int) -> Value | int:
         """The distance of an output's window from the window of the first output that is computed with it."""
@@ -89,6 +95,8 @@ class TileTimesBlock(Finished, Microkernel):
     partial    whether some block has lanes that are no output channels
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
+    offset     whether the sums of a run's data are multiplied, too, see `Contraction`
+    narrow     whether accumulators of sums that are multiplied have 32 bits
     streams    whether each step asks for weights of the next block, because they come from far memory
     packing    how w holds the weights: as bytes, or packed (packed_weights.py) in chunks of a step's weights
     grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
@@ -110,6 +118,8 @@ class TileTimesBlock(Finished, Microkernel):
     partial: bool
     few: int = 0
     scaled: bool = False
+    offset: bool = False
+    narrow: bool = False
     streams: bool = False
     packing: Packing = Packing()
     grouped: int = 0
@@ -123,14 +133,15 @@ class TileTimesBlock(Finished, Microkernel):
 
     @property
     def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.multiplies)
+        return with_multipliers(super().buffers, scaled=self.multiplies, offset=self.offset)
 
     @property
     def arguments(self) -> Sequence[str]:
-        return [*self.buffers, *Job.names(), *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
+        strides = [f"stride{i}" for i in range(1, max(self.together, 2), 2)]
+        return [*self.buffers, *Job.names(), *strides, *(["sums_at"] if self.offset else [])]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
-        job = Job.of(numbers)
+        job = Job.of(numbers, offset=self.offset)
         buffers = [buffers[0], self.packing.opened(buffers[1]), *buffers[2:]]
         *_, parameters, y = self.roles(self._unscaled(buffers))
         # Loaded before all loops, so that what the epilogue computes from them alone is computed once.
@@ -158,20 +169,24 @@ class TileTimesBlock(Finished, Microkernel):
     ) -> None:
         """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
         x, w, bias, *_ = self.roles(self._unscaled(buffers))
-        if not self.scaled:
+        if not self.scaled or self.narrow:
             start = self.arithmetic.start(code, bias, job.block, self.lanes)
         elif bias is None:
             start = code.zeros(i64, self.lanes)
         else:
             start = bias.load(job.block * self.lanes, lanes=self.lanes)
-        sums = self.accumulate(code, x, w, job, output, [start] * together, buffers[2] if self.multiplies else None)
+        sums = self.accumulate(code, x, w, job, output, [start] * together, self._multipliers(buffers))
         first = job.y_at + output * job.apart
         for p, accumulator in enumerate(sums):
             finish(accumulator, first + job.apart * p)
 
     def _unscaled(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """The buffers without the multipliers."""
-        return [*buffers[:2], *buffers[3:]] if self.multiplies else buffers
+        return [*buffers[:2], *buffers[2 + len(self._multipliers(buffers)) :]]
+
+    def _multipliers(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """The multipliers, and with offsets these and the sums of data; none where weights have none."""
+        return buffers[2 : 2 + self.multiplies + 2 * self.offset]
 
     def accumulate(
         self,
@@ -181,12 +196,12 @@ class TileTimesBlock(Finished, Microkernel):
         job: Job,
         output: Value,
         start: Sequence[Value],
-        multipliers: Buffer | None,
+        multipliers: Sequence[Buffer],
     ) -> list[Value]:
         """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs.
 
         With multipliers, those of one run by themselves, which are then multiplied; weights of groups are multiplied
-        before they multiply data.
+        before they multiply data. With offsets, the sums of a run's data are multiplied by these, and added.
         """
         arithmetic, one = self.arithmetic, code.index(1)
         first = job.x_at + output * job.strides[0]
@@ -204,8 +219,8 @@ class TileTimesBlock(Finished, Microkernel):
                     if self.streams:
                         code.prefetch(w, self.packing.byte(job.ahead + (done + number + k) * job.pace))
                     weights = arithmetic.weights(w, before + k, self.lanes)
-                    if self.grouped and multipliers is not None:
-                        weights = weights * self._factors(multipliers, job, number + k, weights)
+                    if self.grouped:
+                        weights = weights * self._factors(multipliers[0], job, number + k, weights)
                     parts, at = arithmetic.parts(weights), left + k * arithmetic.group
                     return [
                         arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), parts[part])
@@ -221,12 +236,21 @@ class TileTimesBlock(Finished, Microkernel):
                 steps = code.index(self.few) if self.few else job.steps // self.at_once
                 if arithmetic.most_steps:
                     return self._in_stretches(code, steps, sums, over_run)
-                if multipliers is None or self.grouped:
+                if not self.scaled:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
                 at = (job.block * job.runs + j) * self.lanes
-                factor = multipliers.load(at, lanes=self.lanes).to(i64)
-                return [total + part.to(i64) * factor for total, part in zip(sums, own, strict=True)]
+                wide = i32 if self.narrow else i64
+                factor = multipliers[0].load(at, lanes=self.lanes).to(wide)
+                sums = [total + part.to(wide) * factor for total, part in zip(sums, own, strict=True)]
+                if not self.offset or job.sums_at is None:
+                    return sums
+                factor, data = multipliers[1].load(at, lanes=self.lanes).to(wide), multipliers[2]
+                place = job.sums_at + output * job.runs + j
+                return [
+                    total + data.load(place + job.runs * p).to(wide).spread(self.lanes) * factor
+                    for p, total in enumerate(sums)
+                ]
 
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 

@@ -7,6 +7,14 @@ the scales of an output are whole multiples of one scale of its own,
 
 and the sums of blocks are added in 64 bits as Σ_g m[o,g] · (Σ_{i in g} q_x · q_w). A scale is off by half of S[o] at
 most: for data of 8 bits, 2^−16 of the largest one.
+
+Zero points that are no whole numbers stand for offsets: (w − z) · s = (w − c) · s + (c − z) · s, with the integer c in
+the middle of all weights. An offset is a whole multiple k[o,g] of S[o], too, and multiplies the sum of its block's
+data:
+
+    Σ_g (m[o,g] · Σ_{i in g} q_x · (q_w − c) + k[o,g] · Σ_{i in g} q_x)
+
+Where multipliers of 10 bits or more leave these sums in 32 bits, they do.
 """
 
 from collections.abc import Sequence
@@ -131,12 +139,12 @@ class BlockedFullyConnectedOp(ContractionOp):
             raise UnsupportedError(
                 "its weights are computed at run time; only constant weights can be quantized", code="computed-weights"
             )
-        points = self._array(self.z)
-        if not np.array_equal(points, np.rint(points)) or np.abs(points).max(initial=0) >= 1 << 15:
-            raise UnsupportedError("its zero points are not whole numbers of 16 bits", code="blocked")
+        if not np.abs(self._array(self.z)).max(initial=0) < 1 << 15:
+            raise UnsupportedError("its zero points do not fit 16 bits", code="blocked")
         if not np.isfinite(self._array(self.s)).all():
             raise UnsupportedError("its scales are not finite", code="blocked")
-        if (bound := int(self._block_sums().max(initial=0)) * widest(uniform(self.x))) > ACCUMULATOR_MAX:
+        terms = max(int(self._block_sums().max(initial=0)), self.size)
+        if (bound := terms * widest(uniform(self.x))) > ACCUMULATOR_MAX:
             raise UnsupportedError(f"sums of its blocks can reach {bound}, more than 32 bits hold", code="accumulator")
         if self.largest_multiplier() < LEAST_LARGEST:
             raise UnsupportedError("its sums leave too few of 48 bits for multipliers of blocks", code="accumulator")
@@ -150,12 +158,25 @@ class BlockedFullyConnectedOp(ContractionOp):
         array = self._constant(value).value.array
         return array if array.dtype == np.float32 else array.astype(np.int32)
 
+    @property
+    def is_affine(self) -> bool:
+        """Whether blocks have offsets: some zero point is no whole number."""
+        points = self._array(self.z)
+        return not np.array_equal(points, np.rint(points))
+
+    def _centre(self) -> int:
+        """c, the integer in the middle of all weights, of those from 0 to 15 the 8th."""
+        stored = self._array(self.w)
+        return (int(stored.min(initial=0)) + int(stored.max(initial=0)) + 1) // 2
+
     def less_zero_point(self) -> npt.NDArray[np.int32]:
-        """The weights minus their zero points, int32 [O,I]."""
+        """The weights minus their zero points, int32 [O,I]; minus c where blocks have offsets."""
+        if self.is_affine:
+            return self._array(self.w) - np.int32(self._centre())
         return self._array(self.w) - self.spread(self._array(self.z)).astype(np.int32)
 
     def _block_sums(self) -> Int64s:
-        """Σ |w − z| over each block, [O,G]."""
+        """Σ |w − z| over each block, or Σ |w − c|, [O,G]."""
         held = _held_sums.setdefault(self._constant(self.w).value.data, {})
         key = self._constant(self.z).value.data, self.size
         if key not in held:
@@ -173,16 +194,34 @@ class BlockedFullyConnectedOp(ContractionOp):
         """The scales of blocks as shares of the largest scale of their output, [O,G]."""
         return self._array(self.s).astype(np.float64) / self._largest_scales()[:, None]
 
+    def _offset_shares(self) -> Float64s:
+        """The offsets of blocks as shares of the largest scale of their output, [O,G]; zeros where there are none."""
+        return self._shares() * (self._centre() - self._array(self.z).astype(np.float64)) * self.is_affine
+
     def largest_multiplier(self) -> int:
-        """M, the multiplier of the largest scale: as large as sums of 48 bits allow, half of which the bias has."""
-        data, sums = uniform(self.x), self._block_sums()
+        """M, the multiplier of the largest scale: as large as sums of 48 bits allow, half of which the bias has.
+
+        With offsets, as large as sums of 32 bits allow, if that is large enough.
+        """
+        data, sums = uniform(self.x), np.abs(self._shares()) * self._block_sums()
         bits = MULTIPLIER_BITS if data.storage_width <= 8 else WIDE_MULTIPLIER_BITS
-        bound = float((np.abs(self._shares()) * sums).sum(axis=1).max(initial=0)) * widest(data)
+        bound = float((sums + np.abs(self._offset_shares()) * self.size).sum(axis=1).max(initial=0)) * widest(data)
+        if self.is_affine:
+            rounded = self._shares().shape[1] * float(self._block_sums().max(initial=0) + self.size) * widest(data)
+            few = int((ACCUMULATOR_MAX - rounded / 2) // max(bound, 1.0))
+            if few >= LEAST_LARGEST:
+                return min((1 << bits) - 1, few)
         return int(min((1 << bits) - 1, (WIDE_LIMIT // 2) // max(bound, 1.0)))
 
     def multipliers(self) -> npt.NDArray[np.int32]:
         """The multipliers of the blocks, [O,G]."""
         return np.rint(self._shares() * self.largest_multiplier()).astype(np.int32)
+
+    def offsets(self) -> Int64s | None:
+        """The multipliers k of the sums of the blocks' data, [O,G]; None where no block has an offset."""
+        if not self.is_affine:
+            return None
+        return np.rint(self._offset_shares() * self.largest_multiplier()).astype(np.int64)
 
     def output_scales(self) -> Float64s:
         """S, the scale of each output of which the scales of its blocks are multiples, [O]."""
@@ -212,6 +251,8 @@ class BlockedFullyConnectedOp(ContractionOp):
 
     def sums(self) -> Sums:
         multiplied = np.abs(self.multipliers().astype(np.int64)) * self._block_sums()
+        if (offsets := self.offsets()) is not None:
+            multiplied += np.abs(offsets) * self.size
         bounds = multiplied.sum(axis=1) * widest(uniform(self.x))
         bias = self.stored_bias()
         return Sums(bounds if bias is None else bounds + np.abs(bias), "the sum of products", by_channel=True)

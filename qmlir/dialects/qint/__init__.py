@@ -4,6 +4,7 @@ from xdsl.ir import Dialect
 
 from qmlir.dialects.qint.attention import ExponentialsOp, RowQuotientOp
 from qmlir.dialects.qint.contraction import (
+    AffineFullyConnectedOp,
     BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
@@ -35,6 +36,7 @@ QINT = Dialect(
         DepthwiseConv2DOp,
         FullyConnectedOp,
         BlockedFullyConnectedOp,
+        AffineFullyConnectedOp,
         SaturatingFullyConnectedOp,
         MatMulOp,
         RequantizeOp,

@@ -209,19 +209,16 @@ class FullyConnectedOp(MatrixOp):
         return (self.accumulate(self.less_zero_point(x, dtype) @ w.astype(dtype).T, bias),)
 
 
-@irdl_op_definition
-class BlockedFullyConnectedOp(ContractionOp):
-    """acc[n,o] = b[o] + Σ_g m[o,g] · Σ_{i in g} (x[n,i] − zero_point) · w[o,i].
-
-    x [N,I], w [O,I], m [O,G], b [O], acc [N,O] i64; block g holds I / G neighbouring inputs. The sums of blocks have 32
-    bits.
+class BlockedOp(ContractionOp, abc.ABC):
+    """A fully connected layer whose sums of blocks of inputs are multiplied, and added in 64 bits.
 
     (C1) the bias is i64 with one element for each output channel
     (C2) x and w have rank 2 and the same last dimension, and m has a multiplier for each output and block
     (C3) the blocks are as long as each other: G divides I
+
+    Subclasses declare the operands again, in their own order.
     """
 
-    name = "qint.blocked_fully_connected"
     WORDS: ClassVar[bool] = False
     ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i64,)
 
@@ -233,9 +230,6 @@ class BlockedFullyConnectedOp(ContractionOp):
     acc = result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = (
-        "$x `,` $w `,` $m (`,` $b^)? attr-dict `:` type($x) `,` type($w) `,` type($m) (`,` type($b)^)? `->` type($acc)"
-    )
 
     def narrow_operands(self) -> Sequence[SSAValue]:
         return (self.x, self.w)
@@ -255,16 +249,83 @@ class BlockedFullyConnectedOp(ContractionOp):
     def sample_axis(self, axes: Axes) -> int:
         return kept_axis(axes, [1])
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x, w, m, *bias = inputs
+    def multiplied(self, x: Array, w: Array, m: Array) -> Array:
+        """The sums of blocks times their multipliers, added, i64 [N, O]."""
         zero_point, size = self.zero_point.value.data, w.shape[1] // m.shape[1]
         dtype = self.exact(size, largest_difference(self.x, zero_point), largest_difference(self.w, 0))
-        acc = self.accumulate(np.zeros((x.shape[0], w.shape[0]), np.int64), bias)
+        acc = np.zeros((x.shape[0], w.shape[0]), np.int64)
         for block in range(m.shape[1]):
             part = slice(block * size, (block + 1) * size)
             sums = (x[:, part].astype(dtype) - dtype(zero_point)) @ w[:, part].astype(dtype).T
             acc += sums.astype(np.int64) * m[:, block]
-        return (acc,)
+        return acc
+
+
+@irdl_op_definition
+class BlockedFullyConnectedOp(BlockedOp):
+    """acc[n,o] = b[o] + Σ_g m[o,g] · Σ_{i in g} (x[n,i] − zero_point) · w[o,i].
+
+    x [N,I], w [O,I], m [O,G], b [O], acc [N,O] i64; block g holds I / G neighbouring inputs. The sums of blocks have 32
+    bits.
+
+    (C1) the bias is i64 with one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension, and m has a multiplier for each output and block
+    (C3) the blocks are as long as each other: G divides I
+    """
+
+    name = "qint.blocked_fully_connected"
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    m = operand_def(TensorType)
+    b = opt_operand_def(TensorType)
+
+    assembly_format = (
+        "$x `,` $w `,` $m (`,` $b^)? attr-dict `:` type($x) `,` type($w) `,` type($m) (`,` type($b)^)? `->` type($acc)"
+    )
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, m, *bias = inputs
+        return (self.accumulate(self.multiplied(x, w, m), bias),)
+
+
+@irdl_op_definition
+class AffineFullyConnectedOp(BlockedOp):
+    """acc[n,o] = b[o] + Σ_g (m[o,g] · Σ_{i in g} d[n,i] · w[o,i] + k[o,g] · Σ_{i in g} d[n,i]), d = x − zero_point.
+
+    x [N,I], w [O,I], m and k [O,G], b [O], acc [N,O] i64; block g holds I / G neighbouring inputs. Weights that are, in
+    each block, a scale times an integer plus an offset have a multiplier m for the scale and k for the offset. Both
+    sums of a block have 32 bits.
+
+    (C1) the bias is i64 with one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension, and m has a multiplier for each output and block
+    (C3) the blocks are as long as each other: G divides I
+    (C4) k has the shape of m
+    """
+
+    name = "qint.affine_fully_connected"
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    m = operand_def(TensorType)
+    k = operand_def(TensorType)
+    b = opt_operand_def(TensorType)
+
+    assembly_format = (
+        "$x `,` $w `,` $m `,` $k (`,` $b^)? attr-dict `:` "
+        "type($x) `,` type($w) `,` type($m) `,` type($k) (`,` type($b)^)? `->` type($acc)"
+    )
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shapes, needed = super().infer_shapes(), shape_of(self.m)
+        if shape_of(self.k) != needed:  # C4
+            raise VerifyException(f"'{self.name}' needs offsets {list(needed)}, got {list(shape_of(self.k))}")
+        return shapes
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, m, k, *bias = inputs
+        blocks = x.reshape(len(x), m.shape[1], -1).astype(np.int64) - self.zero_point.value.data
+        return (self.accumulate(self.multiplied(x, w, m) + blocks.sum(axis=2) @ k.T.astype(np.int64), bias),)
 
 
 @irdl_op_definition

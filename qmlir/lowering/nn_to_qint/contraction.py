@@ -139,6 +139,8 @@ def _lower_computed(op: WeightedOp, operands: Sequence[SSAValue], rounding: Roun
 def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers to acc = b + Σ_g m·Σ (x − z_x)·(w − z), then y = z_y + acc · s_x·S / s_y.
 
+    Blocks with offsets become acc = b + Σ_g (m·Σ (x − z_x)·(w − c) + k·Σ (x − z_x)), with m and k in 16 bits if
+    they fit.
     The last block is filled up with weights of 0, and the data with their zero point.
     """
     missing, zero_point = shape_of(op.s)[1] * op.size - shape_of(op.w)[1], uniform(op.x).zero_point
@@ -150,6 +152,8 @@ def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], 
     less_zero_point = np.pad(op.less_zero_point(), ((0, 0), (0, missing)))
     narrow = np.int8 if np.abs(less_zero_point).max(initial=0) < 128 else np.int16
     arrays: list[Array] = [less_zero_point.astype(narrow), op.multipliers()]
+    if (offsets := op.offsets()) is not None:
+        arrays[1:] = (_in_words(a) for a in (op.multipliers(), offsets))
     if (bias := op.stored_bias()) is not None:
         arrays.append(bias)
     constants = [nn.ConstantOp(array) for array in arrays]
@@ -157,8 +161,18 @@ def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], 
         stating(even(int(less_zero_point.min(initial=0)), int(less_zero_point.max(initial=0))))
     )
     w, m, *b = (c.y for c in constants)
-    sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], {"zero_point": int32(zero_point)})
+    properties = {"zero_point": int32(zero_point)}
+    if offsets is None:
+        sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], properties)
+    else:
+        sums = qint.AffineFullyConnectedOp.make([x, w, m, b[0], b[1:]], properties)
     return [*new, *constants, sums, requantize(sums.acc, op, wide(op, rounding))]
+
+
+def _in_words(array: Array) -> Array:
+    """Integers in the least of 16, 32 and 64 bits that hold them all."""
+    most = int(np.abs(array.astype(np.int64)).max(initial=0))
+    return array.astype("i2" if most < 1 << 15 else "i4" if most < 1 << 31 else "i8")
 
 
 def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType, Rounding]:

@@ -6,6 +6,7 @@ from xdsl.ir.affine import AffineExpr
 
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
+    AffineFullyConnectedOp,
     BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
@@ -122,6 +123,22 @@ def _blocked(
     return code.generic([(x, [n, g, i]), (w, [o, g, i]), (m, [o, g])], into, 4, multiplied)
 
 
+def _affine(
+    code: TensorCode, op: AffineFullyConnectedOp, x: SSAValue, w: SSAValue, m: SSAValue, k: SSAValue,
+    b: SSAValue | None = None,
+) -> SSAValue:  # fmt: skip
+    """Writes the sum of products of data with what weights, multipliers and offsets of their block make: w · m + k."""
+    zero_point, blocks = op.zero_point.value.data, shape_of(m)[1]
+    x, w = (code.reshape(v, (shape_of(v)[0], blocks, shape_of(v)[1] // blocks)) for v in (x, w))
+    n, o, g, i = loops(4)
+
+    def multiplied(x: Value, w: Value, m: Value, k: Value, acc: Value) -> Value:
+        return acc + less_zero_point(x, zero_point, acc.dtype) * (w.to(i64) * m.to(i64) + k.to(i64))
+
+    into = (_start(code, op.acc, b, shape_of(op.acc)), [n, o])
+    return code.generic([(x, [n, g, i]), (w, [o, g, i]), (m, [o, g]), (k, [o, g])], into, 4, multiplied)
+
+
 def _saturating(
     code: TensorCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
@@ -162,5 +179,6 @@ RULES = {
     FullyConnectedOp: _fully_connected,
     SaturatingFullyConnectedOp: _saturating,
     BlockedFullyConnectedOp: _blocked,
+    AffineFullyConnectedOp: _affine,
     MatMulOp: _matmul,
 }

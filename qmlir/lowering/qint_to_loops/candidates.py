@@ -90,7 +90,7 @@ def _in_signed_quads(task: Task[Arithmetic], kind: type[SignedQuads] = SignedQua
 
 
 def _bias_without(task: Task[Arithmetic], offset: int) -> Array | None:
-    """The bias minus an offset of all data times the sum of an output's weights, modulo 2^32 unless sums are scaled."""
+    """The bias minus an offset of all data times the sum of an output's weights, modulo 2^32 where i32 sums it."""
     weights, bias = task.weights, task.bias
     assert not isinstance(weights, SSAValue)
     assert not isinstance(bias, SSAValue)
@@ -99,7 +99,8 @@ def _bias_without(task: Task[Arithmetic], offset: int) -> Array | None:
     if not offset:
         return bias
     share = -offset * (weights.sum(axis=(1, 3), dtype=np.int64) * task.multipliers).sum(axis=1)
-    return share if bias is None else bias + share
+    share = share if bias is None else bias + share
+    return share.astype(np.int32) if task.narrow else share
 
 
 def bias_without(weights: Array, offset: int, bias: Array | None) -> Array:

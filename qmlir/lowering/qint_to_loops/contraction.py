@@ -22,7 +22,6 @@ from qmlir.codegen.kernels.task import A, Broadcast, Task
 from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
-    BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
@@ -157,37 +156,6 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp | SaturatingFully
     _lower(state, op, window, weights[:, None, None, :], kind, candidates)
 
 
-def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
-    """A row of x is a window of one row, whose taps are the blocks; neighbouring outputs are blocks apart.
-
-    Zero points of bytes that stay in the data are subtracted from the bias, which is exact: the sums are linear in it.
-    """
-    weights, multipliers = (
-        state.require_constant(op, v, what) for v, what in ((op.w, "weights"), (op.m, "multipliers"))
-    )
-    (rows, inputs), (outputs, blocks) = shape_of(op.x), multipliers.shape
-    window = Window(1, 1, rows * blocks, inputs // blocks, (1, blocks), (1, rows), (1, blocks))
-    result, epilogue, parameters = ending(state, op.acc, outputs)
-    bias = None if op.b is None else state.require_constant(op, op.b, "bias")
-    zero_point = op.zero_point.value.data
-    task = Task(
-        name="qint_blocked_fully_connected",
-        window=window,
-        outputs=outputs,
-        arithmetic=Singles(zero_point),
-        epilogue=epilogue,
-        result=result,
-        x=state.buffer(op.x),
-        weights=weights.reshape(outputs, 1, blocks, -1),
-        bias=bias,
-        parameters=parameters,
-        largest=largest_difference(op.x, zero_point),
-        multipliers=multipliers,
-        levels=levels_to_pack(op.w, weights),
-    )
-    choose(state, task, SUMS)
-
-
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     window = window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3])
@@ -238,6 +206,5 @@ RULES: Rules = {
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,
     SaturatingFullyConnectedOp: _fully_connected,
-    BlockedFullyConnectedOp: _blocked,
     MatMulOp: _matmul,
 }

@@ -11,10 +11,16 @@ from qmlir.codegen.lowering import Rule, lower_tensor_ops
 from qmlir.codegen.machine import capabilities
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
-from qmlir.lowering.qint_to_loops import attention, contraction, elementwise, normalization, reduction, rows
+from qmlir.lowering.qint_to_loops import attention, blocked, contraction, elementwise, normalization, reduction, rows
 
 RULES: Registry[Rule] = Registry(
-    contraction.RULES, elementwise.RULES, reduction.RULES, normalization.RULES, attention.RULES, rows.RULES
+    contraction.RULES,
+    blocked.RULES,
+    elementwise.RULES,
+    reduction.RULES,
+    normalization.RULES,
+    attention.RULES,
+    rows.RULES,
 )
 
 

@@ -11,7 +11,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint.contraction import (
+    AffineFullyConnectedOp,
     BlockedFullyConnectedOp,
+    BlockedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
@@ -176,9 +178,7 @@ def _saturating(
     return sums if b is None else code.combine(ADD, sums, b)
 
 
-def _blocked(
-    code: TosaCode, op: BlockedFullyConnectedOp, x: SSAValue, w: SSAValue, m: SSAValue, b: SSAValue | None = None
-) -> SSAValue:
+def _blocked(code: TosaCode, op: BlockedOp, x: SSAValue, w: SSAValue, m: SSAValue, *others: SSAValue) -> SSAValue:
     """Refuses the layer: no sums of TOSA are multiplied before they are added in 64 bits."""
     blocks = shape_of(m)[1]
     code.refuse("sums products with one scale in tosa", got=f"multipliers of {blocks} blocks", remedy="keep it float")
@@ -209,5 +209,6 @@ RULES = {
     FullyConnectedOp: _fully_connected,
     SaturatingFullyConnectedOp: _saturating,
     BlockedFullyConnectedOp: _blocked,
+    AffineFullyConnectedOp: _blocked,
     MatMulOp: _matmul,
 }

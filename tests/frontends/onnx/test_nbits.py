@@ -84,14 +84,13 @@ def test_zero_points_of_floats(bits: int) -> None:
 
 @crossed({"bits": [2, 4, 8], "inputs": ["x w s", "x w s z", "x w s f _ b"]})
 def test_it_is_computed_in_integers(bits: int, inputs: str) -> None:
-    """Zero points that are no whole numbers have no integers; without a bias sums begin with 0."""
+    """Zero points that are no whole numbers become offsets; without a bias sums begin with 0."""
     samples = [floats(2, 3, 32, seed=seed) for seed in range(2)]
     module = qmlir.quantize(load_onnx(network(inputs, bits)), data=samples)
     (decision,) = (d for d in qmlir.decisions(module) if d.operation == "nn.blocked_fully_connected")
-    if "f" in inputs.split():
-        assert (decision.outcome, decision.reason) == ("float", "its zero points are not whole numbers of 16 bits")
-    else:
-        assert (decision.outcome, decision.reason) == ("quantized", f"i8 activations, u{bits} weights in blocks of 16")
+    assert (decision.outcome, decision.reason) == ("quantized", f"i8 activations, u{bits} weights in blocks of 16")
+    integers = [op.name for op in qmlir.Pipeline("nn-to-qint")(module.clone()).walk()]
+    assert ("qint.affine_fully_connected" in integers) == ("f" in inputs.split())
     run, compiled = qmlir.reference(module), qmlir.compile(module)
     for sample in samples:
         np.testing.assert_array_equal(compiled(sample), run(sample))
