@@ -50,8 +50,10 @@ QUANTIZE = (
     "widen-residuals",
     "divide-rows",
     "divide-states",
+    "keep-blocks",
     "split-squares",
-    "keep-integers",  # this and the next three on samples
+    "keep-integers",  # this and the next four on samples
+    "equalize-blocks",
     "equalize-channels",
     "search-inputs",
     "align-scales",

@@ -64,7 +64,7 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
-Rotate: TypeAlias = Literal["none", "residual", "all"]
+Rotate: TypeAlias = Literal["none", "residual", "all", "run-time"]
 
 Activations: TypeAlias = Literal["static", "dynamic"]
 
@@ -126,7 +126,7 @@ class QuantConfig:
         "none",
         "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
         "RMS normalizations and layers read; all: also of attention's values, and of products before layers, at run "
-        "time",
+        "time; run-time: of residual streams, at run time, which leaves all weights as they are",
     )
     activations: Activations = option(
         "static",

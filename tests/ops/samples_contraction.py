@@ -30,8 +30,8 @@ BLOCKS = (
     Sample(qint.AffineFullyConnectedOp, "bias, sums of 64 bits",
            (i(8, 5, 36), i(8, 7, 36), i(32, 7, 3, most=30_000), i(32, 7, 3, most=1 << 22), i(64, 7, most=1 << 40)),
            zero(-128), i64),
-    Sample(qint.AffineFullyConnectedOp, "i16 data, a block",
-           (i(16, 2, 15), i(8, 17, 15), i(16, 17, 1), i(32, 17, 1, most=130_000)), zero(5), i64),
+    Sample(qint.AffineFullyConnectedOp, "i16 data, odd blocks",
+           (i(16, 2, 15), i(8, 17, 15), i(16, 17, 3), i(32, 17, 3, most=130_000)), zero(5), i64),
 )  # fmt: skip
 """Integer layers with a multiplier, or a multiplier and an offset, for each block."""
 

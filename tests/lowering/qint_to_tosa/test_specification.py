@@ -50,6 +50,7 @@ def test_each_qint_operation_is_tried() -> None:
         *ROOTS,
         qint.LocalResponseNormalizationOp,
         qint.InterpolateOp,
+        qint.AffineFullyConnectedOp,
         qint.BlockedFullyConnectedOp,
     }
 

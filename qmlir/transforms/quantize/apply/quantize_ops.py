@@ -138,7 +138,9 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
         decide(op, "quantized", "moved", f"moves {storage} values" + (f"; {coarse}" if coarse else ""))
     else:
         data = uniform(data_operands(op)[0]).storage
-        mixed = isinstance(op, WeightedOp | MatMulOp) and data != uniform(op.results[0]).storage
+        mixed = (
+            isinstance(op, WeightedOp | MatMulOp | BlockedFullyConnectedOp) and data != uniform(op.results[0]).storage
+        )
         text = f"{storage_name(data)} activations, {storage} results" if mixed else f"{storage} activations"
         if isinstance(op, WeightedOp):
             text += f", {_weights_in_words(op)}"

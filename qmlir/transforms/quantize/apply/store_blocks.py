@@ -8,24 +8,17 @@ Weights that the file of the model stores in as few bits (`Affine`) keep its int
 the nearest in blocks of 32, or of the size that `granularity` says. Integers are unsigned, as MatMulNBits has them.
 """
 
-import ml_dtypes
-import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp, FullyConnectedOp
-from qmlir.dialects.nn.queries import FoldableContraction, derived_constant, foldable_contraction
-from qmlir.ir.levels import levels_of
-from qmlir.ir.rewriting import replace
+from qmlir.dialects.nn import ConstantOp, FullyConnectedOp
+from qmlir.dialects.nn.queries import FoldableContraction, foldable_contraction
 from qmlir.ir.signature import defined_functions
-from qmlir.numerics import Array
-from qmlir.numerics.affine import Affine, fitted_blocks
+from qmlir.numerics.affine import fitted_blocks
 from qmlir.policies.ledger import decision_of
 from qmlir.settings.quant_config import OpConfig, config_of, op_config_of
+from qmlir.transforms.quantize.adjust.stored_blocks import Blocks, blocks_of_file, in_blocks, unsigned
 from qmlir.transforms.quantize.reasons import Reason, leave_float
 
 SIZE = 32
@@ -60,38 +53,14 @@ class StoreBlocksPass(ModulePass):
 
 
 def _store(layer: FullyConnectedOp, found: FoldableContraction, asked: OpConfig, bits: int) -> None:
-    constant = found.weight_constant
-    integers, scales, points, size = _blocks(constant, asked, bits)
-    constants = [derived_constant(integers, constant), ConstantOp(scales), ConstantOp(points)]
-    bias = [] if layer.b is None else [layer.b]
-    operands: list[SSAValue | list[SSAValue]] = [layer.x, *(c.y for c in constants), bias]
-    properties = {name: value for name, value in layer.properties.items() if name in ("min", "max")}
-    new = BlockedFullyConnectedOp.make(operands, {**properties, "block": IntegerAttr(size, i64)})
-    why = f"the policy computes it in floats, on weights of int{bits} in blocks of {size}"
+    blocks = blocks_of_file(found.weight_constant, bits) or _fitted(found.weight_constant, asked, bits)
+    new = in_blocks(layer, found.weight_constant, blocks)
+    why = f"the policy computes it in floats, on weights of int{bits} in blocks of {blocks[-1]}"
     leave_float(new, Reason("half", why))
-    replace(PatternRewriter(layer), layer, [*constants, new], doing=new)
-    if not constant.y.uses:
-        Rewriter.erase_op(constant)
 
 
-def _blocks(constant: ConstantOp, asked: OpConfig, bits: int) -> tuple[Array, Array, Array, int]:
-    """The integers of weights, the scales and the zero points of their blocks, and a block's size."""
-    weights, levels = constant.value.array, levels_of(constant)
-    stored = levels.stored(weights) if isinstance(levels, Affine) and levels.bits <= bits else None
-    if not isinstance(levels, Affine) or stored is None:
-        size = asked.group or SIZE
-        integers, scales = fitted_blocks(weights, bits, size)
-        return *_unsigned(integers, scales, bits, 1 << bits - 1), size
-    if not len(levels.offsets):
-        return *_unsigned(stored, levels.scales, levels.bits, -levels.least), levels.size
-    flat = levels.scales == 0  # blocks that are their offset alone
-    stored = np.where(np.repeat(flat, levels.size, axis=1), np.zeros_like(stored), stored)
-    points = np.where(flat, np.float32(-1), -levels.offsets / np.where(flat, np.float32(1), levels.scales))
-    integers, scales, _ = _unsigned(stored, np.where(flat, levels.offsets, levels.scales), levels.bits, 0)
-    return integers, scales, points, levels.size
-
-
-def _unsigned(integers: Array, scales: Array, bits: int, zero: int) -> tuple[Array, Array, Array]:
-    """Integers from −zero on as unsigned ones with `zero` as their zero point, the scales, and the zero points."""
-    own = np.dtype(ml_dtypes.uint4 if bits <= 4 else np.uint8)
-    return (integers.astype(np.int16) + zero).astype(own), scales, np.full(scales.shape, zero, own)
+def _fitted(constant: ConstantOp, asked: OpConfig, bits: int) -> Blocks:
+    """Weights rounded to blocks of the size that is asked for."""
+    size = asked.group or SIZE
+    integers, scales = fitted_blocks(constant.value.array, bits, size)
+    return *unsigned(integers, scales, bits, 1 << bits - 1), size

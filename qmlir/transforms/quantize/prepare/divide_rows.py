@@ -69,8 +69,9 @@ class DivideRowsPass(ModulePass):
                     made[x] = rows_in_integers(layer)
                     add_settings(made[x][1], BYTES)
                 divide_rows_in_integers(layer, made[x], bounds)
-                add_settings(layer, {**BYTES, "weight_precision": op_config.stored_weights})
-                if op_config.rounding == "auto" and any(_is_table(layer.operands[1], o) for o in lookups):
+                tied = any(_is_table(layer.operands[1], o) for o in lookups)
+                add_settings(layer, BYTES | (OF_TABLE if tied else {"weight_precision": op_config.stored_weights}))
+                if tied and op_config.rounding == "auto":
                     add_settings(layer, {"rounding": "nearest"})  # the table's own integers, which are stored once
             for lookup in lookups:
                 rows, _ = divide_table(lookup)
@@ -79,6 +80,9 @@ class DivideRowsPass(ModulePass):
 
 BYTES = {"precision": "int8", "schema": "symmetric"}
 """The format of quotients."""
+
+OF_TABLE = {"weight_precision": "int8", "granularity": "channel", "weight_levels": "even"}
+"""The weights of a layer that is a table of embeddings, too: those of the table's rows."""
 
 
 Layer: TypeAlias = FullyConnectedOp | MatMulOp

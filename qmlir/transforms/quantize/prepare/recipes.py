@@ -26,6 +26,7 @@ from qmlir.dialects.nn import (
     AddOp,
     ConcatOp,
     ConstantOp,
+    FullyConnectedOp,
     GatherOp,
     MatMulOp,
     MulOp,
@@ -48,7 +49,9 @@ from qmlir.ir.states import state_values
 from qmlir.ir.traversal import reached
 from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.policy import Policy, Rule
+from qmlir.settings.quant_config import OpConfig
 from qmlir.settings.resolve import Setting, Settings
+from qmlir.transforms.quantize.prepare.keep_blocks import keeps_blocks
 from qmlir.transforms.quantize.ranges.masks import FAR_BELOW
 
 AUTO, NONE = "auto", "none"
@@ -127,8 +130,19 @@ def with_recipe(module: ModuleOp, policy: Policy, settings: Settings, *, ranged:
     asked = RECIPES[name].policy
     late = {"rotate"} if ranged and not ROTATION.on(module) else set[str]()
     added = {k: v for k, v in asked.default.items() if k not in late and made[k].origin == "standard"}
+    if "rotate" in added and _keeps_blocks(module, replace(settings, settings=made).config().op_config()):
+        added["rotate"] = AT_RUN_TIME
     made |= {k: Setting(v, "recipe") for k, v in added.items()}
     return replace(policy, rules=(*asked.rules, *policy.rules)), replace(settings, settings=made)
+
+
+AT_RUN_TIME = "run-time"
+"""How a recipe rotates where weights keep the blocks of their file, which a rotation of weights would lose."""
+
+
+def _keeps_blocks(module: ModuleOp, asked: OpConfig) -> bool:
+    """Whether layers of a network keep the blocks of their file under the options in effect."""
+    return any(isinstance(op, FullyConnectedOp) and keeps_blocks(op, asked) for op in module.walk())
 
 
 def _is_here(module: ModuleOp, settings: Settings) -> bool:

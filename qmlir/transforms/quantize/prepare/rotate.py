@@ -20,6 +20,7 @@ from qmlir.settings.quant_config import Rotate
 PASSES: Mapping[Rotate, tuple[str, ...]] = {
     "none": (),
     "residual": ("simplify", "rotate-residual-stream"),
+    "run-time": ("simplify", "rotate-at-run-time"),
     "all": ("simplify", "rotate-residual-stream", "rotate-values", "rotate-products"),
 }
 """The passes of each setting."""
@@ -33,7 +34,7 @@ class RotatePass(PassPipeline):
     what: Rotate = option(
         "residual",
         "residual: the residual streams that only RMS normalizations and layers read; all: also values of attention, "
-        "and products before layers",
+        "and products before layers; run-time: residual streams, by transforms that leave weights as they are",
     )
 
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:

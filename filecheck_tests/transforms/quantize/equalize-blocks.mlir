@@ -1,0 +1,46 @@
+// Gains in front of divided rows are divided block by block, and the scales of the blocks multiplied.
+
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --equalize-blocks --split-input-file %s | filecheck %s
+
+// Rows [1, 0.25] and [3, 0.25]: the second block has 1/6 of its rows in the mean. The gain is divided by the root of
+// that, and the scale multiplied, so that the function stays.
+// CHECK-LABEL: func.func @gained
+// CHECK: %[[G:.*]] = nn.constant <tensor<2xf32>, [1.0, 0.612372{{.*}}]>
+// CHECK-NEXT: nn.mul %x, %[[G]] {qmlir.channel_factors = array<f64: 1.000000e+00, 2.44948{{.*}}>}
+// CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.408248{{.*}}]>
+// CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %w, %[[S]], %z
+func.func @gained(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
+  calib.observe %x {name = "x", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %g = nn.constant <tensor<2xf32>, [1.0, 0.25]> : tensor<2xf32>
+  %r = nn.mul %x, %g : tensor<1x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  calib.observe %r {name = "r", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %q = nn.divide_rows %r : tensor<1x2xf32> -> tensor<1x2xf32>
+  calib.observe %q {name = "q", range = [-1.0, 1.0]} : tensor<1x2xf32>
+  %w = nn.constant <tensor<1x2xui4>, [0x3, 0xf]> : tensor<1x2xui4>
+  %s = nn.constant <tensor<1x2xf32>, [0.5, 1.0]> : tensor<1x2xf32>
+  %z = nn.constant <tensor<1x2xf32>, [7.5, 8.0]> : tensor<1x2xf32>
+  %y = nn.blocked_fully_connected %q, %w, %s, %z {block = 1 : i64} : tensor<1x2xf32>, tensor<1x2xui4>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x1xf32>
+  calib.observe %y {name = "y", range = [-9.0, 9.0]} : tensor<1x1xf32>
+  func.return %y : tensor<1x1xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @read_by_others
+// CHECK: nn.constant <tensor<2xf32>, [1.0, 0.25]>
+// CHECK-NEXT: nn.mul %x, %g : tensor<1x2xf32>
+// CHECK: nn.constant <tensor<1x2xf32>, [0.5, 1.0]>
+func.func @read_by_others(%x: tensor<1x2xf32>) -> (tensor<1x1xf32>, tensor<1x2xf32>) {
+  calib.observe %x {name = "x", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %g = nn.constant <tensor<2xf32>, [1.0, 0.25]> : tensor<2xf32>
+  %r = nn.mul %x, %g : tensor<1x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
+  calib.observe %r {name = "r", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %q = nn.divide_rows %r : tensor<1x2xf32> -> tensor<1x2xf32>
+  calib.observe %q {name = "q", range = [-1.0, 1.0]} : tensor<1x2xf32>
+  %w = nn.constant <tensor<1x2xui4>, [0x3, 0xf]> : tensor<1x2xui4>
+  %s = nn.constant <tensor<1x2xf32>, [0.5, 1.0]> : tensor<1x2xf32>
+  %z = nn.constant <tensor<1x2xf32>, [7.5, 8.0]> : tensor<1x2xf32>
+  %y = nn.blocked_fully_connected %q, %w, %s, %z {block = 1 : i64} : tensor<1x2xf32>, tensor<1x2xui4>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x1xf32>
+  calib.observe %y {name = "y", range = [-9.0, 9.0]} : tensor<1x1xf32>
+  func.return %y, %r : tensor<1x1xf32>, tensor<1x2xf32>
+}
