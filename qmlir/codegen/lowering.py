@@ -99,6 +99,28 @@ class Kernel(abc.ABC):
         """Writes the function body for items [begin, end) of the outermost loop; `buffers` are inputs, then results."""
 
 
+@dataclass(frozen=True, eq=False)
+class PackedRows:
+    """A matrix of bytes that a layer reads in blocks: the packed form [blocks, steps, lanes, group].
+
+    table   the bytes, [rows, channels]
+    packed  the bytes in the layer's order: row r is in block r div lanes
+    lanes   the rows of a block
+    group   the neighbouring bytes of a row
+    """
+
+    table: Array
+    packed: Array
+    lanes: int
+    group: int
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The shape of the packed form; rows and channels beyond the matrix are 0."""
+        rows, channels = self.table.shape
+        return -(-rows // self.lanes), -(-channels // self.group), self.lanes, self.group
+
+
 @dataclass
 class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
@@ -116,6 +138,7 @@ class MainLowering:
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
         self.chosen: dict[str, str] = {}
+        self.packed_rows: list[tuple[Block, PackedRows]] = []  # the layers' matrices of bytes so far
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -305,18 +328,22 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities) -> None:
-    """Lowers the operations that have a rule in all main functions of `module`, in program order."""
+def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities, last: Rules | None = None) -> None:
+    """Lowers the operations that have a rule in all main functions of `module`, in program order.
+
+    Those with a rule in `last` are lowered behind the others, so that they may use what these have laid out.
+    """
     state = MainLowering(module, machine)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
-        for op in list(function.body.block.ops):
-            if (rule := rules.get(type(op))) is None or op.parent is None:
-                continue
-            state.at = op
-            rule(state, op)
-        erase_dead(function, (*rules, *LEFTOVERS))
+        for table in (rules, last or {}):
+            for op in list(function.body.block.ops):
+                if (rule := table.get(type(op))) is None or op.parent is None:
+                    continue
+                state.at = op
+                rule(state, op)
+        erase_dead(function, (*rules, *(last or {}), *LEFTOVERS))
     if state.chosen:
         KERNELS.put(module, {**(KERNELS.of(module) or {}), **state.chosen})
 
