@@ -225,11 +225,12 @@ def planned(
 
 def _require_glow(signatures: "Mapping[str, Signature]", states: int) -> None:
     """Raises UnsupportedError for a network that Glow's one function cannot call."""
-    remedy = "take --api static or dynamic"
     if len(signatures) > 1:
         need, got = "must have one function with --api glow", ", ".join(signatures)
-        raise UnsupportedError(need, got, f"{remedy}, or choose one with --entry", where="network")
+        remedy = "take --api static or dynamic, or choose one with --entry"
+        raise UnsupportedError(need, got, remedy, where="network")
     if states:
+        remedy = "take --api static or dynamic"
         raise UnsupportedError("must keep no states with --api glow", f"{states} states", remedy, where="network")
 
 
