@@ -99,26 +99,14 @@ class Kernel(abc.ABC):
         """Writes the function body for items [begin, end) of the outermost loop; `buffers` are inputs, then results."""
 
 
-@dataclass(frozen=True, eq=False)
-class PackedRows:
-    """A matrix of bytes that a layer reads in blocks: the packed form [blocks, steps, lanes, group].
-
-    table   the bytes, [rows, channels]
-    packed  the bytes in the layer's order: row r is in block r div lanes
-    lanes   the rows of a block
-    group   the neighbouring bytes of a row
-    """
+class PackedTable(abc.ABC):
+    """A matrix of bytes [rows, channels] in the form in which a layer reads it (kernels/rows_of_tables.py)."""
 
     table: Array
-    packed: Array
-    lanes: int
-    group: int
 
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """The shape of the packed form; rows and channels beyond the matrix are 0."""
-        rows, channels = self.table.shape
-        return -(-rows // self.lanes), -(-channels // self.group), self.lanes, self.group
+    @abc.abstractmethod
+    def look_up(self) -> tuple[Kernel, Sequence[Array]]:
+        """Returns a kernel of rows and the layer's constants that it takes, before the indices and the result."""
 
 
 @dataclass
@@ -138,7 +126,13 @@ class MainLowering:
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
         self.chosen: dict[str, str] = {}
-        self.packed_rows: list[tuple[Block, PackedRows]] = []  # the layers' matrices of bytes so far
+        self.packed_tables: list[tuple[Block, PackedTable]] = []  # the layers' matrices of bytes so far
+
+    def note_table(self, table: PackedTable) -> None:
+        """Notes the form in which the layer that is being lowered has its weights."""
+        assert self.at is not None
+        assert self.at.parent is not None
+        self.packed_tables.append((self.at.parent, table))
 
     # -- operands --------------------------------------------------------------------------------------------------
 

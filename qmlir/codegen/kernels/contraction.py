@@ -42,10 +42,11 @@ from qmlir.codegen.kernels.packing import (
     pad_channels,
     prepare_image,
 )
+from qmlir.codegen.kernels.rows_of_tables import PackedRows
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
-from qmlir.codegen.lowering import Array, MainLowering, PackedRows, memref_shape
+from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes
@@ -361,10 +362,7 @@ def note_rows(state: MainLowering, task: Task[Arithmetic], weights: Array, const
     matrix = weights.shape[1:3] == (1, 1) and task.groups == 1 and task.grouped is None
     in_order = type(task.arithmetic).arranged is Arithmetic.arranged
     if matrix and in_order and weights.dtype == constant.dtype == np.int8:
-        assert state.at is not None
-        assert state.at.parent is not None
-        rows = PackedRows(weights.reshape(len(weights), -1), constant, lanes, task.arithmetic.group)
-        state.packed_rows.append((state.at.parent, rows))
+        state.note_table(PackedRows(weights.reshape(len(weights), -1), constant, lanes, task.arithmetic.group))
 
 
 def _by_blocks(task: Task[Arithmetic], window: Window, per_tile: int, blocks: int) -> bool:

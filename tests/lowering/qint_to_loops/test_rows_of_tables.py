@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, TensorType, i8, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
+from qmlir.codegen.kernels.pairing import pair_channels
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.qint import FullyConnectedOp
@@ -36,10 +37,13 @@ def matrix(rows: int, channels: int, most: int = 128) -> Array:
     return np.random.default_rng(rows).integers(-most, most, (rows, channels), np.int8)
 
 
+def types_of(channels: int) -> tuple[Attribute, Attribute]:
+    return TensorType(i8, [1, channels]), TensorType(i64, [len(PLACES)])
+
+
 def bytes_held(graph: Graph, channels: int, features: str | None = None) -> int:
     """The bytes of all constants of the lowered graph, equal ones once, as plan-memory places them."""
-    types = TensorType(i8, [1, channels]), TensorType(i64, [len(PLACES)])
-    lowered = to_loops(network(graph, *types), features=features)
+    lowered = to_loops(network(graph, *types_of(channels)), features=features)
     return sum(map(len, {op.value.array.tobytes() for op in lowered.walk() if isinstance(op, ConstantBufferOp)}))
 
 
@@ -56,6 +60,24 @@ def test_the_table_is_held_once(features: str) -> None:
     table = matrix(64, 32)
     alone = bytes_held(tied(matrix(64, 32, 64) // 2, table), 32, FEATURES[features])
     assert bytes_held(tied(table, table), 32, FEATURES[features]) == alone - table.nbytes
+
+
+@pytest.mark.parametrize(("rows", "large"), [(1, 0), (16, 0), (37, 0), (130, 1), (300, 5)])
+def test_rows_of_paired_channels(rows: int, large: int) -> None:
+    """Some large weights find no partner: their rest stands behind the other channels."""
+    rng = np.random.default_rng(rows)
+    table = rng.integers(-60, 61, (rows, 96), np.int8)
+    table[5 : 5 + 16 * large : 16, 32:42] = 127  # ten of a group of sixteen
+    pairing = pair_channels(table, 16)
+    extras = sum(map(len, pairing.extra))
+    assert bool(extras) == bool(large)
+    graph, features = tied(table, table), FEATURES["avx2"]
+    text = str(to_loops(network(graph, *types_of(96)), features=features))
+    assert "nn_gather_paired" in text
+    padded = -(-rows // 16) * 16
+    held = bytes_held(graph, 96, features) - padded * 96 - pairing.order.nbytes
+    assert held < 20 * extras + 8 * padded
+    check(graph, matrix(2, 96)[:1], PLACES, features=features)
 
 
 def test_a_table_that_no_layer_packs_as_bytes_is_held_by_itself() -> None:
