@@ -271,7 +271,7 @@ def header(executable: "Executable", stem: str) -> str:
         f"#define {prefix}_ALIGNMENT {CACHE_LINE}",
         f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {comment(stem)}.weights.bin */",
         f"#define {prefix}_ARENA_SIZE {sizes.arena}  /* bytes of scratch memory; one arena for each call in flight */",
-        *requirements(executable, prefix),
+        *requirements(executable, prefix, name),
         "",
     ]
     for entry, signature in signatures.items():
@@ -318,10 +318,11 @@ def _batch_function(batch: "Batch", prefix: str, name: str) -> list[str]:
     ]
 
 
-def requirements(executable: "Executable", prefix: str) -> list[str]:
+def requirements(executable: "Executable", prefix: str, name: str) -> list[str]:
     """Returns the lines that say which system the code is for, if not for this one, and the features it needs, if any.
 
-    Those are features beyond what every processor of the architecture has.
+    Those are features beyond what every processor of the architecture has. `prefix` is that of macros, and `name` that
+    of the function which asks the processor.
     """
     from qmlir.backends.cpu import beyond_baseline
 
@@ -335,7 +336,7 @@ def requirements(executable: "Executable", prefix: str) -> list[str]:
         *system,
         f"/* The code needs a processor like {comment(executable.machine.cpu)}, with these features (LLVM's names). */",
         f'#define {prefix}_CPU_FEATURES "{",".join(needed)}"',
-        *runs_here(executable.machine.architecture, needed, executable.entry),
+        *runs_here(executable.machine.architecture, needed, name),
     ]
 
 

@@ -12,6 +12,7 @@ newest.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.callable_network import shared_states
@@ -19,6 +20,48 @@ from qmlir.ir.signature import Signature, State
 
 LISTED = 16
 """The bytes of a reset value in a line."""
+
+
+@dataclass(frozen=True)
+class StateBlock:
+    """Where states lie in a block: a line, whose first byte says which half is the newest, and two halves.
+
+    states   the states of all entries
+    offsets  the place of each state by name in a half
+    half     the bytes of a half
+    """
+
+    states: Sequence[State]
+    offsets: Mapping[str, int]
+    half: int
+
+    @staticmethod
+    def of(states: Sequence[State]) -> "StateBlock":
+        """Returns the block of some states, each of which begins on a line."""
+        offsets: dict[str, int] = {}
+        half = 0
+        for state in states:
+            offsets[state.argument.name] = half
+            half += -(-state.reset.nbytes // CACHE_LINE) * CACHE_LINE
+        return StateBlock(states, offsets, half)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the block."""
+        return CACHE_LINE + 2 * self.half
+
+    @property
+    def exported(self) -> list[int]:
+        """The place of each state among the bytes that a program exports: one behind the other, without gaps."""
+        ends = [0]
+        for state in self.states:
+            ends.append(ends[-1] + state.reset.nbytes)
+        return ends[:-1]
+
+    @property
+    def exported_size(self) -> int:
+        """The bytes of all states."""
+        return sum(state.reset.nbytes for state in self.states)
 
 
 def stream_functions(signatures: Mapping[str, Signature], prefix: str, name: str) -> list[str]:
@@ -30,7 +73,8 @@ def stream_functions(signatures: Mapping[str, Signature], prefix: str, name: str
         name: The network's name, that of its function if there is one.
     """
     states = shared_states(signatures)
-    offsets, size = _layout(states)
+    block = StateBlock.of(states)
+    offsets, size = block.offsets, block.half
     resets = [line for state in states for line in _reset(state, offsets[state.argument.name])]
     if len(signatures) == 1:
         (only,) = signatures.values()
@@ -45,7 +89,7 @@ def stream_functions(signatures: Mapping[str, Signature], prefix: str, name: str
         f"   {prefix}_ALIGNMENT bytes. {steps} the other inputs and outputs, in their order. */",
         "#include <string.h>",
         "",
-        f"#define {prefix}_STATE_SIZE {CACHE_LINE + 2 * size}",
+        f"#define {prefix}_STATE_SIZE {block.size}",
         "",
         f"static inline void {name}_reset(uint8_t *state) {{",
         f"  memset(state, 0, {prefix}_STATE_SIZE);",
@@ -77,16 +121,6 @@ def _step(name: str, signature: Signature, known: Mapping[str, int], size: int) 
         "}",
         "",
     ]
-
-
-def _layout(states: Sequence[State]) -> tuple[dict[str, int], int]:
-    """Returns the place of each state by name in one of the two halves of a block, and the bytes of a half."""
-    offsets: dict[str, int] = {}
-    size = 0
-    for state in states:
-        offsets[state.argument.name] = size
-        size += -(-state.reset.nbytes // CACHE_LINE) * CACHE_LINE
-    return offsets, size
 
 
 def _places(count: int, offsets: dict[int, int], table: str, half: str) -> str:

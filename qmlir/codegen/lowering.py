@@ -99,6 +99,16 @@ class Kernel(abc.ABC):
         """Writes the function body for items [begin, end) of the outermost loop; `buffers` are inputs, then results."""
 
 
+class PackedTable(abc.ABC):
+    """A matrix of bytes [rows, channels] in the form in which a layer reads it (kernels/rows_of_tables.py)."""
+
+    table: Array
+
+    @abc.abstractmethod
+    def look_up(self) -> tuple[Kernel, Sequence[Array]]:
+        """Returns a kernel of rows and the layer's constants that it takes, before the indices and the result."""
+
+
 @dataclass
 class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
@@ -116,6 +126,13 @@ class MainLowering:
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
         self.chosen: dict[str, str] = {}
+        self.packed_tables: list[tuple[Block, PackedTable]] = []  # the layers' matrices of bytes so far
+
+    def note_table(self, table: PackedTable) -> None:
+        """Notes the form in which the layer that is being lowered has its weights."""
+        assert self.at is not None
+        assert self.at.parent is not None
+        self.packed_tables.append((self.at.parent, table))
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -305,18 +322,22 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities) -> None:
-    """Lowers the operations that have a rule in all main functions of `module`, in program order."""
+def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities, last: Rules | None = None) -> None:
+    """Lowers the operations that have a rule in all main functions of `module`, in program order.
+
+    Those with a rule in `last` are lowered behind the others, so that they may use what these have laid out.
+    """
     state = MainLowering(module, machine)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
-        for op in list(function.body.block.ops):
-            if (rule := rules.get(type(op))) is None or op.parent is None:
-                continue
-            state.at = op
-            rule(state, op)
-        erase_dead(function, (*rules, *LEFTOVERS))
+        for table in (rules, last or {}):
+            for op in list(function.body.block.ops):
+                if (rule := table.get(type(op))) is None or op.parent is None:
+                    continue
+                state.at = op
+                rule(state, op)
+        erase_dead(function, (*rules, *(last or {}), *LEFTOVERS))
     if state.chosen:
         KERNELS.put(module, {**(KERNELS.of(module) or {}), **state.chosen})
 

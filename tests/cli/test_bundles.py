@@ -14,7 +14,6 @@ from jsonschema import Draft202012Validator
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
-from qmlir.cli.main import main
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, run, write_small
@@ -526,20 +525,6 @@ def test_floats_that_need_a_library_are_refused(
         assert "--io" in error
         assert run("compile", small / "net.mlir", "--bundle", "--cpu", cpu, "--io", "int8", "-o", tmp_path / "out") == 0
         capsys.readouterr()
-
-
-STATE = """\
-func.func @main(%s: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["s"]>, qmlir.state = #qmlir.state<1>},
-                %x: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
-  func.return %s, %x : tensor<1x4xf32>, tensor<1x4xf32>
-}
-"""
-
-
-def test_a_network_with_states_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "delay.mlir").write_text(STATE)
-    assert main(["compile", str(tmp_path / "delay.mlir"), "--bundle", "-o", str(tmp_path / "out")]) == 1
-    assert "must keep no states in a bundle" in capsys.readouterr().err
 
 
 def test_integers_of_the_interface_have_the_bits_of_floats(small: Small) -> None:

@@ -39,6 +39,16 @@ func.func @main(%s: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["s"]>, qm
   func.return %s, %x : tensor<1x4xf32>, tensor<1x4xf32>
 }
 """
+ENTRIES = """
+func.func @first(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %0 = nn.relu %x : tensor<1x4xf32> -> tensor<1x4xf32>
+  func.return %0 : tensor<1x4xf32>
+}
+func.func @run(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  %0 = nn.relu %x : tensor<1x4xf32> -> tensor<1x4xf32>
+  func.return %0 : tensor<1x4xf32>
+}
+"""
 WIDE = "quantize net.onnx --profile net.yaml --precision int16 -o w.mlir"
 COMPILE = "compile q.mlir -o q.o"
 CASES = {
@@ -53,9 +63,17 @@ CASES = {
         bundle("--api glow", "--weights-in object"), bundle("--api glow")
     ),
     "add --bundle, or leave it out": Case(command(COMPILE + " --archive"), both(bundle("--archive"), command(COMPILE))),
-    "compile it to an .o file, whose header has functions that keep the states": Case(
-        both(write("delay.mlir", DELAY), bundle(model="delay.mlir")),
-        both(command("compile delay.mlir -o delay.o"), declares("delay.h", "delay_reset")),
+    "take --api static or dynamic": Case(
+        both(write("delay.mlir", DELAY), bundle("--api glow", model="delay.mlir")),
+        both(bundle("--api static", model="delay.mlir"), bundle("--api dynamic", model="delay.mlir")),
+    ),
+    "take --api static or dynamic, or choose one with --entry": Case(
+        both(write("two.mlir", ENTRIES), bundle("--api glow", model="two.mlir")),
+        both(bundle("--api static", model="two.mlir"), bundle("--api glow --entry run", model="two.mlir")),
+    ),
+    "give the entry another name in --entries of quantize": Case(
+        both(write("two.mlir", ENTRIES.replace("@run", "@reset")), bundle(model="two.mlir")),
+        both(write("two.mlir", ENTRIES.replace("@run", "@decode")), bundle(model="two.mlir")),
     ),
     "make it of the network before batch-samples: its calls compute the same bits one by one": Case(
         in_python(3), in_python(None)

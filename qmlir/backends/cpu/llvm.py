@@ -349,10 +349,10 @@ def require_here(machine: Machine) -> None:
         raise UnsupportedError("runs on processors with all its features only", got, where=where)
 
 
-def optimize(llvm_ir: str, machine: TargetMachine) -> ModuleRef:
-    """Parses, verifies and optimizes a module in a new LLVM context, which lives as long as the module."""
+def optimize(llvm_ir: str, machine: TargetMachine, context: Any = None) -> ModuleRef:
+    """Parses, verifies and optimizes a module in a context, by default a new one that lives as long as the module."""
     llvm = _llvm()
-    module = llvm.parse_assembly(llvm_ir, llvm.create_context())
+    module = llvm.parse_assembly(llvm_ir, context or llvm.create_context())
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     module.verify()
@@ -376,11 +376,29 @@ def compile_assembly(llvm_ir: str, machine: Machine) -> str:
     return str(target.emit_assembly(_optimized(llvm_ir, machine, target)))
 
 
-def _optimized(llvm_ir: str, machine: Machine, target: TargetMachine) -> ModuleRef:
+def compile_both(llvm_ir: str, machine: Machine, data: str = "") -> tuple[bytes, str]:
+    """Compiles LLVM IR text to an object file and to the assembly text of the same code.
+
+    Args:
+        llvm_ir: The text.
+        machine: The processor.
+        data: The text of constants that it declares. They are in the object, and in the assembly only declared.
+    """
+    target, context = machine.target_machine(), _llvm().create_context()
+    found = _optimized(llvm_ir, machine, target, context)
+    assembly = str(target.emit_assembly(found.clone()))  # generating code changes a module
+    if data:
+        module = _llvm().parse_assembly(data, context)
+        module.triple, module.data_layout = target.triple, str(target.target_data)
+        found.link_in(module)
+    return bytes(target.emit_object(found)), assembly
+
+
+def _optimized(llvm_ir: str, machine: Machine, target: TargetMachine, context: Any = None) -> ModuleRef:
     """Optimizes a module, and adds the functions for what the processor has no instruction for, if it calls any."""
-    found = optimize(llvm_ir, target)
+    found = optimize(llvm_ir, target, context)
     if machine.system.runtime and (text := runtime_text(called_outside(str(target.emit_assembly(found))))):
-        return optimize(f"{llvm_ir}\n{text}", target)
+        return optimize(f"{llvm_ir}\n{text}", target, context)
     return found
 
 

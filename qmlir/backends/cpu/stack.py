@@ -203,7 +203,9 @@ class _Pending:
         if name == "global.get":
             self.pointer, self.constants = "__stack_pointer" in rest, ()
         elif name in ("i32.const", "i64.const"):
-            self.constants = (*self.constants, int(rest))
+            number = re.fullmatch(r"-?\d+", rest)  # else the address of an array, which is no size of a frame
+            self.constants = (*self.constants, int(rest)) if number else ()
+            self.pointer = self.pointer and number is not None
         elif name == "i32.sub" and self.pointer and len(self.constants) == 1:
             (size,), self.constants = self.constants, ()
             return size

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 from qmlir.cli.documents import document
 from qmlir.cli.embedded.archive import archive_of
 from qmlir.cli.embedded.header import bundle_header
-from qmlir.cli.embedded.linked import linked_text
+from qmlir.cli.embedded.linked import linked_text, weights_text_of
 from qmlir.cli.embedded.manifest import Figures, manifest_fields, numerics_of
-from qmlir.cli.embedded.plan import APIS, PLACES, Plan, bundle_name, entry_of, planned
-from qmlir.cli.embedded.selftest import (
-    cmake_text,
+from qmlir.cli.embedded.plan import APIS, PLACES, Plan, bundle_name, planned
+from qmlir.cli.embedded.selftest import cmake_text, example_text, selftest_text
+from qmlir.cli.embedded.steps import step_example_text, step_selftest_text
+from qmlir.cli.embedded.vectors import (
     drawn_inputs,
-    example_text,
+    glow_text,
+    index_bounds,
     samples_of,
-    selftest_text,
+    step_vectors_text,
+    steps_of,
     vectors_text,
     weights_text,
 )
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
     from qmlir.backends.cpu.jit import Executable
     from qmlir.backends.cpu.llvm import Machine
+    from qmlir.backends.reference import Reference
     from qmlir.settings.arguments import Network
 
 
@@ -95,7 +99,7 @@ def bundle(
 
     Raises:
         OptionError: An argument has no such value.
-        UnsupportedError: The network keeps states or takes batches, or its code calls a library.
+        UnsupportedError: The network takes batches; it has states or entries with "glow"; or its code calls a library.
         FileError: The folder is a file, or cannot be made.
 
     >>> import qmlir
@@ -206,56 +210,66 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     from xdsl.dialects.builtin import StringAttr
 
     from qmlir import compiler
-    from qmlir.backends.cpu.llvm import code_bytes, compile_assembly, compile_object
+    from qmlir.backends.cpu.llvm import code_bytes, compile_both
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
+    from qmlir.ir.entries import signatures_of
     from qmlir.ir.facts import ARENA_BOUND
-    from qmlir.ir.signature import signature_of
+    from qmlir.ir.signature import entry_functions
     from qmlir.running.machine_code import to_machine_code
     from qmlir.settings.recorded import recorded_quantizer
 
     machine, memory = asked.machine, asked.memory
-    entry = compiler.main_function(module)
-    signature = signature_of(entry)
-    plan = planned(signature, asked.name, api=asked.api, weights=asked.weights, archive=asked.archive)
-    entry.sym_name = StringAttr(entry_of(plan.name, plan.api))
+    plan = planned(signatures_of(module), asked.name, api=asked.api, weights=asked.weights, archive=asked.archive)
+    bounds: dict[str, int] = {}
+    for function, call in zip(entry_functions(module), plan.calls, strict=True):
+        function.sym_name = StringAttr(call.symbol)
+        names = [spec.name for spec in call.signature.flat().inputs]
+        bounds |= {names[place]: bound for place, bound in index_bounds(function).items()}
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
     executable = to_machine_code(lowered, 1, machine, memory=memory, debug_info=asked.debug)
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
-    reference = compiler.reference(module)
-    samples = [
-        (given, reference.run_in_order(given))
-        for given in (drawn_inputs(signature.inputs, n) for n in range(samples_of(plan)))
-    ]
-    text = executable.llvm_ir + linked_text(plan, executable.weights, executable.sizes.arena, machine.system.bits)
-    code = compile_object(text, machine)
-    first = plan.entry if plan.api == "dynamic" else plan.name if plan.api == "glow" else f"{plan.name}_run"
-    assembly = compile_assembly(text, machine)
-    stack, outside = stack_bytes(assembly, first), called_outside(assembly)
+    word, arena = machine.system.bits, executable.sizes.arena
+    text = executable.llvm_ir + linked_text(plan, executable.weights, arena, word)
+    code, assembly = compile_both(text, machine, weights_text_of(plan, executable.weights))
+    outside = called_outside(assembly)
     if foreign := sorted(outside - set(COPIES if machine.system.hosted else ())):
         need = "must call no function of a library, as code for floats does where a processor has no instruction"
         remedy = "choose integers with --io, another --cpu, or compile an .o file without --bundle"
         raise UnsupportedError(need, ", ".join(foreign), remedy, where="network")
+    depths = [stack_bytes(assembly, plan.called(call)) for call in plan.calls]
     figures = Figures(
         code_bytes(code),
         executable.sizes.weights,
-        executable.sizes.arena,
+        arena,
         ARENA_BOUND.of(lowered),
-        stack,
+        max((depth for depth in depths if depth is not None), default=None) if None not in depths else None,
     )
     files = {
-        f"{plan.name}.h": bundle_header(plan, executable, stack).encode(),
+        f"{plan.name}.h": bundle_header(plan, executable, figures.stack).encode(),
         **_weights(plan, executable),
-        f"{plan.name}_vectors.h": vectors_text(plan, samples).encode(),
-        "selftest.c": selftest_text(plan).encode(),
-        "main.c": example_text(plan).encode(),
+        **_programs(plan, compiler.reference(module), bounds),
         "CMakeLists.txt": cmake_text(plan).encode(),
-        plan.linked: archive_of(f"{plan.name}.o", code, _symbols(plan)) if plan.archive else code,
+        plan.linked: archive_of(f"{plan.name}.o", code, plan.symbols()) if plan.archive else code,
     }
     fields = manifest_fields(plan, model, machine, memory, figures, numerics, files, recorded_quantizer(module))
     return _Made(executable, {"manifest.json": document("bundle", fields).encode(), **files}, figures)
+
+
+def _programs(plan: Plan, reference: "Reference", bounds: Mapping[str, int]) -> dict[str, bytes]:
+    """The self-test with its vectors, and the example."""
+    if plan.block is not None or len(plan.calls) > 1:
+        steps = steps_of(plan, reference, bounds)
+        vectors, texts = step_vectors_text(plan, steps), (step_selftest_text(plan, steps), step_example_text(plan))
+    else:
+        inputs = plan.first.signature.inputs
+        drawn = [drawn_inputs(inputs, n, bounds) for n in range(samples_of(plan.first))]
+        samples = [(given, reference.run_in_order(given)) for given in drawn]
+        vectors, texts = vectors_text(plan, samples), (selftest_text(plan), example_text(plan))
+    files = {f"{plan.name}_vectors.h": vectors, "selftest.c": texts[0], "main.c": texts[1]}
+    return {name: text.encode() for name, text in files.items()}
 
 
 def _weights(plan: Plan, executable: "Executable") -> dict[str, bytes]:
@@ -265,15 +279,7 @@ def _weights(plan: Plan, executable: "Executable") -> dict[str, bytes]:
             return {f"{plan.name}_weights.c": weights_text(plan, executable.weights).encode()}
         case "file":
             data = executable.weights.tobytes()
-            numbers = "".join(f"0X{byte:02X}," for byte in data)  # as Glow writes it, to be included in an array
-            text = {f"{plan.name}.weights.txt": numbers.encode()} if plan.api == "glow" else {}
+            text = {f"{plan.name}.weights.txt": glow_text(data)} if plan.api == "glow" else {}
             return {f"{plan.name}.weights.bin": data, **text}
         case _:
             return {}
-
-
-def _symbols(plan: Plan) -> list[str]:
-    """The symbols of the object that programs use."""
-    weights = [f"{plan.name}_weights"] if plan.weights == "object" else []
-    calls = {"static": [f"{plan.name}_run"], "dynamic": [], "glow": [plan.name]}[plan.api]
-    return [plan.entry, *calls, *weights]

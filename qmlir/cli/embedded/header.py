@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from qmlir.cli.bundle import comment, requirements
-from qmlir.cli.embedded.plan import Plan, Port
+from qmlir.cli.embedded.plan import Call, Plan, Port
 from qmlir.ir.arena import CACHE_LINE
 
 if TYPE_CHECKING:
@@ -34,11 +34,12 @@ def bundle_header(plan: Plan, executable: "Executable", stack: int | None) -> st
             f"#define {macro}_WEIGHTS_SIZE {sizes.weights}",
             f"#define {macro}_ARENA_SIZE {sizes.arena}  /* scratch memory of a call */",
             *(stack_line if stack is not None else []),
-            *requirements(executable, macro),
+            *requirements(executable, macro, plan.first.symbol if len(plan.calls) == 1 else plan.name),
+            *_state_sizes(plan),
             "",
             *(_aligned(macro)),
             "",
-            *(line for port in plan.ports for line in _port(plan, port)),
+            *(line for call in plan.calls for port in call.ports for line in _port(plan, port)),
             *(_glow_macros(plan, sizes.weights, sizes.arena) if plan.api == "glow" else []),
             "#ifdef __cplusplus",
             'extern "C" {',
@@ -86,11 +87,26 @@ def _port(plan: Plan, port: Port) -> list[str]:
     return [*lines, ""]
 
 
-def arguments(plan: Plan) -> str:
+def _state_sizes(plan: Plan) -> list[str]:
+    """The sizes of states, if there are any."""
+    if plan.block is None:
+        return []
+    macro, block = plan.macro, plan.block
+    own = [f"#define {macro}_STATE_SIZE {block.size}  /* a block of states, one for each stream */"]
+    exported = (
+        f"#define {macro}_STATE_BYTES {block.exported_size}  /* exported states; manifest.json has their places */"
+    )
+    return [*(own if plan.api == "dynamic" else []), exported]
+
+
+def _arguments(plan: Plan, call: Call) -> str:
     """The arguments of the call without tables."""
     given = ["const uint8_t *weights"] if plan.passes_weights else []
-    given += [f"const {port.type} *{port.argument}" for port in plan.inputs]
-    return ", ".join([*given, *(f"{port.type} *{port.argument}" for port in plan.outputs)])
+    given += [f"const {port.type} *{port.argument}" for port in call.inputs]
+    return ", ".join([*given, *(f"{port.type} *{port.argument}" for port in call.outputs)])
+
+
+TABLES = "const void *const *inputs, void *const *outputs"
 
 
 def _functions(plan: Plan) -> list[str]:
@@ -100,29 +116,79 @@ def _functions(plan: Plan) -> list[str]:
     if plan.weights != "file":
         lines += ["/* The weights. */", f"extern const uint8_t {name}_weights[];", ""]
     if plan.api == "static":
-        lines += [
-            "/* Computes the outputs. The arena is a part of the object, so one call runs at a time. */",
-            f"void {name}_run({arguments(plan)});",
-            "",
-        ]
+        kept = "arena and the states are parts" if plan.block else "arena is a part"
+        lines += [f"/* Computes the outputs. The {kept} of the object, so one call runs at a time. */"]
+        lines += [f"void {plan.called(call)}({_arguments(plan, call)});" for call in plan.calls]
+        lines.append("")
     if plan.api == "glow":
         lines += [
             "/* Computes the outputs from the inputs, which lie at their offsets in `mutableWeight`; returns 0. */",
             f"int {name}(uint8_t *constantWeight, uint8_t *mutableWeight, uint8_t *activations);",
             "",
         ]
+    return [*lines, *(_state_functions(plan) if plan.block else []), *_bare(plan, macro)]
+
+
+def _state_functions(plan: Plan) -> list[str]:
+    """The declarations of what keeps states."""
+    name, macro, dynamic = plan.name, plan.macro, plan.api == "dynamic"
+    state, none = ("uint8_t *state, ", "uint8_t *state") if dynamic else ("", "void")
+    lines: list[str] = []
+    if dynamic:
+        lines += [
+            f"/* Calls that keep the states in a block of {macro}_STATE_SIZE bytes of the caller's, which starts on a",
+            f"   multiple of {macro}_ALIGNMENT and which {name}_reset prepares. The arena has {macro}_ARENA_SIZE;",
+            "   tables have pointers to inputs and to outputs in the order of this file. */",
+        ]
+        lines += [
+            f"void {plan.called(call)}(const uint8_t *weights, uint8_t *arena, uint8_t *state,\n    {TABLES});"
+            for call in plan.calls
+        ]
+        lines.append("")
     return [
         *lines,
+        "/* Gives the states the values before the first call. */",
+        f"void {name}_reset({none});",
+        "",
+        f"/* Writes the states as {macro}_STATE_BYTES bytes, which are the same on all processors; goes on from such",
+        "   bytes. */",
+        f"void {name}_export_state({state}uint8_t *bytes);",
+        f"void {name}_import_state({state}const uint8_t *bytes);",
+        "",
+    ]
+
+
+def _bare(plan: Plan, macro: str) -> list[str]:
+    """The declarations of the network's functions themselves, which keep nothing."""
+    lines = [
         f"/* The same in memory of the caller's: {macro}_ARENA_SIZE bytes for each call that runs at a time, and",
         "   tables of pointers to the inputs and to the outputs, in the order of this file. */",
-        f"void {plan.entry}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
+    ]
+    if plan.block:
+        lines = [
+            "/* The functions of the network alone, which keep nothing: tables of pointers to inputs and outputs have",
+            "   the states among them, in these places:",
+            *(line for call in plan.calls for line in _places(call)),
+            "*/",
+        ]
+    return [
+        *lines,
+        *(f"void {call.symbol}(const uint8_t *weights, uint8_t *arena, {TABLES});" for call in plan.calls),
+    ]
+
+
+def _places(call: Call) -> list[str]:
+    """The places of states among the inputs and outputs of a function."""
+    return [
+        f"     {call.symbol}: {comment(state.argument.name)} at inputs[{state.places[0]}], outputs[{state.places[1]}]"
+        for state in call.signature.states
     ]
 
 
 def _glow_macros(plan: Plan, weights: int, arena: int) -> list[str]:
     """Sizes and offsets under the names of Glow's bundles."""
     macro = plan.macro
-    offsets = [f"#define {macro}_{port.argument} {port.offset}" for port in plan.ports]
+    offsets = [f"#define {macro}_{port.argument} {port.offset}" for port in plan.first.ports]
     return [
         "/* Names of Glow's bundles. */",
         "#ifndef GLOW_MEM_ALIGN",

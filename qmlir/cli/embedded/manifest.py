@@ -65,11 +65,23 @@ def manifest_fields(
             "arena": figures.arena,
             "arena_bound": figures.bound,
             "stack": figures.stack,
+            "state": plan.block.size if plan.block else 0,
+            "state_bytes": plan.block.exported_size if plan.block else 0,
         },
         "numerics": dict(numerics),
         "quantizer": None if quantizer is None else dict(quantizer),
-        "inputs": _ports(plan.inputs),
-        "outputs": _ports(plan.outputs),
+        "inputs": _ports(plan.first.inputs),
+        "outputs": _ports(plan.first.outputs),
+        "entries": [
+            {
+                "name": call.entry or None,
+                "function": plan.called(call),
+                "inputs": _ports(call.inputs),
+                "outputs": _ports(call.outputs),
+            }
+            for call in plan.calls
+        ],
+        "states": _states(plan),
         "files": [
             {
                 "name": name,
@@ -109,3 +121,19 @@ def _ports(ports: Sequence[Port]) -> list[dict[str, Any]]:
         }
         for port in ports
     ]
+
+
+def _states(plan: Plan) -> list[dict[str, Any]]:
+    """The states in the order of the bytes that a program exports."""
+    block = plan.block
+    return [] if block is None else [
+        {
+            "name": state.argument.name,
+            "shape": state.argument.shape,
+            "type": state.argument.dtype.name,
+            "scale": None if state.argument.quantization is None else state.argument.quantization[0],
+            "zero_point": None if state.argument.quantization is None else state.argument.quantization[1],
+            "offset": offset,
+        }
+        for state, offset in zip(block.states, block.exported, strict=True)
+    ]  # fmt: skip

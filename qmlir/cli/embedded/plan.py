@@ -1,12 +1,14 @@
 """What is asked of a bundle, and the names in it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qmlir.cli.bundle import C_TYPES, c_identifier, entry_name
+from qmlir.cli.streams import StateBlock
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.callable_network import shared_states
 from qmlir.ir.native import is_identifier
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ class Port:
     """An input or an output in C.
 
     argument  its name as an argument of a function
-    label     its name in macros: INPUT0, OUTPUT1
+    label     its name in macros: INPUT0, OUTPUT1, or DECODE_INPUT0 of an entry
     offset    its place in the memory of inputs and outputs that Glow's bundles have, in bytes
     """
 
@@ -55,6 +57,31 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A function of a bundle: that of a network with one, or an entry of a network with several.
+
+    entry      the entry's name in the network; empty for the only function
+    name       its name in C, behind the bundle's: `decode`; empty for the only function
+    symbol     the function that takes all memory from its caller, and states among its inputs and outputs
+    signature  what it takes and gives, and its states
+    inputs     what a program gives, without states
+    outputs    what a program gets
+    """
+
+    entry: str
+    name: str
+    symbol: str
+    signature: "Signature"
+    inputs: Sequence[Port]
+    outputs: Sequence[Port]
+
+    @property
+    def ports(self) -> Sequence[Port]:
+        """Inputs, then outputs."""
+        return (*self.inputs, *self.outputs)
+
+
+@dataclass(frozen=True)
 class Plan:
     """A bundle to write.
 
@@ -62,14 +89,16 @@ class Plan:
     api       one of `APIS`
     weights   one of `PLACES`
     archive   whether the object lies in a static library
+    calls     the functions of the network
+    block     where their states lie; None if there are none
     """
 
     name: str
     api: str
     weights: str
     archive: bool
-    inputs: Sequence[Port]
-    outputs: Sequence[Port]
+    calls: Sequence[Call]
+    block: StateBlock | None
 
     @property
     def macro(self) -> str:
@@ -77,14 +106,19 @@ class Plan:
         return self.name.upper()
 
     @property
-    def entry(self) -> str:
-        """The function that takes all memory from its caller."""
-        return entry_of(self.name, self.api)
+    def first(self) -> Call:
+        """The only function, or the first entry."""
+        return self.calls[0]
 
-    @property
-    def ports(self) -> Sequence[Port]:
-        """Inputs, then outputs."""
-        return (*self.inputs, *self.outputs)
+    def called(self, call: Call) -> str:
+        """Returns the function that programs call: it takes what the API has them give, and keeps the states."""
+        match self.api:
+            case "static":
+                return f"{call.symbol}_run"
+            case "glow":
+                return self.name
+            case _:
+                return f"{call.symbol}_step" if self.block else call.symbol
 
     @property
     def linked(self) -> str:
@@ -99,8 +133,26 @@ class Plan:
     @property
     def mutable(self) -> int:
         """The bytes of memory that hold all inputs and outputs, as Glow's bundles have it."""
-        last = self.ports[-1]
+        last = self.first.ports[-1]
         return last.offset + aligned(last.bytes)
+
+    @property
+    def state_functions(self) -> Sequence[str]:
+        """The functions on states, if there are any."""
+        return [f"{self.name}_{each}" for each in STATE_FUNCTIONS] if self.block else []
+
+    def symbols(self) -> list[str]:
+        """Returns the names that the object defines for others."""
+        weights = [f"{self.name}_weights"] if self.weights == "object" else []
+        each = [[call.symbol, *({self.called(call)} - {call.symbol})] for call in self.calls]
+        return [*(symbol for symbols in each for symbol in symbols), *self.state_functions, *weights]
+
+
+IN_STEPS = ("state", "kept", "same", "checksum", "different", "best", "in", "out", "i", "bytes")
+"""Names that the functions and programs of networks with states or several entries have for something else."""
+
+STATE_FUNCTIONS = ("reset", "export_state", "import_state")
+"""What a bundle does with states beside the calls, by the names of the functions behind the bundle's."""
 
 
 def entry_of(name: str, api: str) -> str:
@@ -128,28 +180,77 @@ def bundle_name(prefix: str | None, stem: str) -> str:
 
 
 def planned(
-    signature: "Signature", name: str, *, api: str = "static", weights: str | None = None, archive: bool = False
-) -> Plan:
-    """Returns the plan of a bundle for a network with this signature.
+    signatures: "Mapping[str, Signature]", name: str, *, api: str = "static", weights: str | None = None,
+    archive: bool = False,
+) -> Plan:  # fmt: skip
+    """Returns the plan of a bundle for a network whose entries have these signatures.
+
+    Args:
+        signatures: What the functions take and give, by the names of the entries; one for a network with one function.
+        name: The prefix of all symbols and files.
+        api: One of `APIS`.
+        weights: One of `PLACES`; None for that which the API has.
+        archive: Whether the object lies in a static library.
 
     Raises:
         OptionError: The place of the weights is none that the API knows.
-        UnsupportedError: The network keeps states, or takes batches.
+        UnsupportedError: The network takes batches; it has states or entries, and the API no call for them; or two
+            functions would have one name.
     """
-    if signature.batch is not None:
-        remedy = "make it of the network before batch-samples: its calls compute the same bits one by one"
-        raise UnsupportedError(
-            "must take one sample a call in a bundle", f"up to {signature.batch.most}", remedy, where="network"
-        )
-    if signature.states:
-        remedy = "compile it to an .o file, whose header has functions that keep the states"
-        raise UnsupportedError("must keep no states in a bundle", f"{len(signature.states)}", remedy, where="network")
+    for signature in signatures.values():
+        if signature.batch is not None:
+            remedy = "make it of the network before batch-samples: its calls compute the same bits one by one"
+            raise UnsupportedError(
+                "must take one sample a call in a bundle", f"up to {signature.batch.most}", remedy, where="network"
+            )
+    states = shared_states(signatures)
+    if api == "glow":
+        _require_glow(signatures, len(states))
     place = weights or ("file" if api == "glow" else "object")
     if api == "glow" and place != "file":
         remedy = "leave it out: Glow's layout has the weights in files"
         raise OptionError("--weights-in", "must be file with --api glow", got=place, remedy=remedy)
+    several = len(signatures) > 1
+    calls: list[Call] = []
+    for entry, signature in signatures.items():
+        word = c_identifier(entry) if several else ""
+        symbol = f"{name}_{word}" if several else entry_of(name, api)
+        reserved = IN_STEPS if several or states else ()
+        ports = _ports(signature, f"{word.upper()}_" if several else "", reserved)
+        calls.append(Call(entry if several else "", word, symbol, signature, *ports))
+    plan = Plan(name, api, place, archive, calls, StateBlock.of(states) if states else None)
+    _require_distinct(plan)
+    return plan
+
+
+def _require_glow(signatures: "Mapping[str, Signature]", states: int) -> None:
+    """Raises UnsupportedError for a network that Glow's one function cannot call."""
+    if len(signatures) > 1:
+        need, got = "must have one function with --api glow", ", ".join(signatures)
+        remedy = "take --api static or dynamic, or choose one with --entry"
+        raise UnsupportedError(need, got, remedy, where="network")
+    if states:
+        remedy = "take --api static or dynamic"
+        raise UnsupportedError("must keep no states with --api glow", f"{states} states", remedy, where="network")
+
+
+def _require_distinct(plan: Plan) -> None:
+    """Raises UnsupportedError if two of the functions or arrays of a bundle would have one name."""
+    others = (*STATE_FUNCTIONS, "weights", "arena", "state", "selftest", "runs_here")
+    taken = {f"{plan.name}_{each}".upper(): "the bundle" for each in others}
+    for call in plan.calls if len(plan.calls) > 1 else ():
+        for symbol in sorted({call.symbol, plan.called(call)}):
+            if (other := taken.get(symbol.upper())) is not None:
+                need = f"must have a name in C that nothing else has; {other} has {symbol}"
+                remedy = "give the entry another name in --entries of quantize"
+                raise UnsupportedError(need, call.entry, remedy, where=f'entry "{call.entry}"')
+        taken |= {symbol.upper(): f'entry "{call.entry}"' for symbol in (call.symbol, plan.called(call))}
+
+
+def _ports(signature: "Signature", prefix: str, reserved: Sequence[str]) -> list[list[Port]]:
+    """Returns the inputs and the outputs of a function in C; its macros have the prefix, and arguments other names."""
     ports: list[list[Port]] = []
-    taken, offset = {"weights", "arena", "inputs", "outputs"}, 0
+    taken, offset = {"weights", "arena", "inputs", "outputs", *reserved}, 0
     for kind, specs in (("input", signature.inputs), ("output", signature.outputs)):
         ports.append([])
         for i, spec in enumerate(specs):
@@ -157,10 +258,10 @@ def planned(
             if argument in taken or entry_name(argument) != argument or len(argument) > LONGEST:
                 argument = f"{kind}{i}"
             taken.add(argument)
-            port = Port(spec, argument, f"{kind.upper()}{i}", offset)
+            port = Port(spec, argument, f"{prefix}{kind.upper()}{i}", offset)
             offset += aligned(port.bytes)
             ports[-1].append(port)
-    return Plan(name, api, place, archive, *ports)
+    return ports
 
 
 LONGEST = 40

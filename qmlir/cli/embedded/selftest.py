@@ -1,74 +1,14 @@
-"""C and CMake texts of a bundle: vectors with a self-test, an example, the weights as an array, a build file.
+"""C and CMake texts of a bundle: a self-test that compares vectors, an example, a build file.
 
-The vectors are inputs drawn at random, and what the reference makes of them: numpy, operation by operation, not the
-code that is tested.
+Networks with states or several entries have a self-test and an example of their own (steps.py).
 """
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from qmlir.cli.embedded.plan import Plan, Port
-from qmlir.ir.signature import TensorSpec
-from qmlir.numerics import Array
-
-SAMPLES = 3
-"""The most samples of a self-test."""
-
-MOST = 1 << 16
-"""Bytes of all vectors, unless one sample takes more."""
-
-PER_LINE = 24
-"""Numbers in a line."""
 
 
-def drawn_inputs(specs: Sequence[TensorSpec], sample: int) -> list[Array]:
-    """Returns random inputs, the same for the same sample: all integers of small types, floats of normal size."""
-    rng = np.random.default_rng(sample)
-    found: list[Array] = []
-    for spec in specs:
-        if spec.dtype == np.bool_:
-            found.append(rng.integers(0, 2, spec.shape).astype(spec.dtype))
-        elif spec.dtype.kind in "iu" and spec.dtype.itemsize <= 2:
-            limits = np.iinfo(spec.dtype)
-            found.append(rng.integers(limits.min, limits.max + 1, spec.shape).astype(spec.dtype))
-        elif spec.dtype.kind in "iu":
-            found.append(np.zeros(spec.shape, spec.dtype))  # indices, whose range is not known
-        else:
-            found.append(rng.normal(size=spec.shape).astype(spec.dtype))
-    return found
-
-
-def samples_of(plan: Plan) -> int:
-    """Returns the number of samples of a self-test."""
-    one = sum(port.bytes for port in plan.ports)
-    return max(1, min(SAMPLES, MOST // max(one, 1)))
-
-
-def vectors_text(plan: Plan, samples: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> str:
-    """Returns the header with the vectors: the bytes of inputs and of expected outputs, sample behind sample."""
-    lines = [f"/* Samples of {plan.name}: inputs, and the outputs that belong to them, as bytes. */"]
-    lines += [f"#define {plan.macro}_SAMPLES {len(samples)}", ""]
-    for side, ports in enumerate((plan.inputs, plan.outputs)):
-        for i, port in enumerate(ports):
-            data = b"".join(np.ascontiguousarray(sample[side][i]).tobytes() for sample in samples)
-            lines += array_lines(plan, f"static const uint8_t {plan.name}_{port.label.lower()}", data)
-    return "\n".join(lines)
-
-
-def array_lines(plan: Plan, declared: str, data: bytes) -> list[str]:
-    """Returns an aligned array of bytes in C."""
-    numbers = [",".join(map(str, data[i : i + PER_LINE])) + "," for i in range(0, len(data), PER_LINE)] or ["0"]
-    return [f"{plan.macro}_ALIGNED {declared}[{max(len(data), 1)}] = {{", *numbers, "};", ""]
-
-
-def weights_text(plan: Plan, weights: Array) -> str:
-    """Returns the weights as an array in C."""
-    lines = array_lines(plan, f"const uint8_t {plan.name}_weights", weights.tobytes())
-    return "\n".join([f'#include "{plan.name}.h"', "", *lines])
-
-
-def _memory(plan: Plan) -> list[str]:
+def memory_lines(plan: Plan) -> list[str]:
     """The memory that a program provides: outputs, and what the API asks for."""
     macro, name = plan.macro, plan.name
     lines: list[str] = []
@@ -86,21 +26,21 @@ def _memory(plan: Plan) -> list[str]:
     return lines
 
 
-def _buffer(plan: Plan, port: Port, pointer: str = "") -> str:
-    return f"{plan.macro}_ALIGNED static {port.type} {port.argument}{pointer}[{plan.macro}_{port.label}_ELEMENTS];"
+def _buffer(plan: Plan, port: Port) -> str:
+    return f"{plan.macro}_ALIGNED static {port.type} {port.argument}[{plan.macro}_{port.label}_ELEMENTS];"
 
 
 def _call(plan: Plan, inputs: Sequence[str]) -> list[str]:
     """The call on inputs, into the outputs' arrays."""
-    outputs = [port.argument for port in plan.outputs]
+    outputs = [port.argument for port in plan.first.outputs]
     if plan.api == "static":
         given = [f"{plan.name}_weights"] if plan.passes_weights else []
-        return [f"{plan.name}_run({', '.join([*given, *inputs, *outputs])});"]
+        return [f"{plan.called(plan.first)}({', '.join([*given, *inputs, *outputs])});"]
     return [
         "{",
         f"  const void *in[] = {{{', '.join(inputs) or '0'}}};",
         f"  void *out[] = {{{', '.join(outputs)}}};",
-        f"  {plan.entry}({plan.name}_weights, arena, in, out);",
+        f"  {plan.first.symbol}({plan.name}_weights, arena, in, out);",
         "}",
     ]
 
@@ -110,22 +50,23 @@ def selftest_text(plan: Plan) -> str:
     name, macro = plan.name, plan.macro
     body: list[str] = []
     if plan.api == "glow":
-        for port in plan.inputs:
+        for port in plan.first.inputs:
             given = f"{name}_{port.label.lower()} + sample * {port.bytes}"
             body.append(f"copy(GLOW_GET_ADDR(memory, {macro}_{port.argument}), {given}, {port.bytes});")
         body.append(f"if ({name}((uint8_t *)(uintptr_t){name}_weights, memory, activations) != 0) return 1;")
-        places = [f"GLOW_GET_ADDR(memory, {macro}_{port.argument})" for port in plan.outputs]
+        places = [f"GLOW_GET_ADDR(memory, {macro}_{port.argument})" for port in plan.first.outputs]
     else:
         inputs = [
-            f"(const {p.type} *)(const void *)({name}_{p.label.lower()} + sample * {p.bytes})" for p in plan.inputs
+            f"(const {p.type} *)(const void *)({name}_{p.label.lower()} + sample * {p.bytes})"
+            for p in plan.first.inputs
         ]
         body += _call(plan, inputs)
-        places = [f"(const uint8_t *){port.argument}" for port in plan.outputs]
+        places = [f"(const uint8_t *){port.argument}" for port in plan.first.outputs]
     checks = [
         f"same(expected + {at}, {name}_{port.label.lower()} + sample * {port.bytes}, {port.bytes})".replace(
             f"expected + {at}", place
         )
-        for at, (place, port) in enumerate(zip(places, plan.outputs, strict=True))
+        for at, (place, port) in enumerate(zip(places, plan.first.outputs, strict=True))
     ]
     copying = [
         "static void copy(uint8_t *to, const uint8_t *from, unsigned long size) {",
@@ -140,8 +81,8 @@ def selftest_text(plan: Plan) -> str:
             f'#include "{name}.h"',
             f'#include "{name}_vectors.h"',
             "",
-            *_memory(plan),
-            *([] if plan.api == "glow" else [_buffer(plan, port) for port in plan.outputs]),
+            *memory_lines(plan),
+            *([] if plan.api == "glow" else [_buffer(plan, port) for port in plan.first.outputs]),
             "",
             *(copying if plan.api == "glow" else []),
             "static int same(const uint8_t *a, const uint8_t *b, unsigned long size) {",
@@ -177,18 +118,17 @@ def selftest_text(plan: Plan) -> str:
 
 def example_text(plan: Plan) -> str:
     """Returns a program that calls the network once."""
-    name, macro, first = plan.name, plan.macro, plan.outputs[0]
-    inputs = [port.argument for port in plan.inputs]
+    name, macro, first = plan.name, plan.macro, plan.first.outputs[0]
+    inputs = [port.argument for port in plan.first.inputs]
     if plan.api == "glow":
-        memory = [*_memory(plan), ""]
+        memory = [*memory_lines(plan), ""]
         call = [f"{name}((uint8_t *)(uintptr_t){name}_weights, memory, activations);"]
         held = f"const {first.type} *{first.argument} = (const {first.type} *)(const void *)"
         result = [f"{held}GLOW_GET_ADDR(memory, {macro}_{first.argument});"]
-        filling = (
-            f"/* Write the inputs to GLOW_GET_ADDR(memory, {macro}_{plan.inputs[0].argument if inputs else ''}). */"
-        )
+        place = f"{macro}_{inputs[0] if inputs else ''}"
+        filling = f"/* Write the inputs to GLOW_GET_ADDR(memory, {place}). */"
     else:
-        memory = [*_memory(plan), *(_buffer(plan, port) for port in plan.ports), ""]
+        memory = [*memory_lines(plan), *(_buffer(plan, port) for port in plan.first.ports), ""]
         call, result = _call(plan, inputs), []
         filling = f"/* Fill {', '.join(inputs) or 'nothing'} with what a sensor gives. */"
     return "\n".join(

@@ -42,10 +42,11 @@ from qmlir.codegen.kernels.packing import (
     pad_channels,
     prepare_image,
 )
+from qmlir.codegen.kernels.rows_of_tables import PackedRows
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
-from qmlir.codegen.lowering import MainLowering, memref_shape
+from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes
@@ -337,6 +338,8 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
         copies = isinstance(task.levels, Codebook)
         laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
         packing, constant = pack(laid_out, task.levels, chunk, machine)
+        if packing == Packing():
+            note_rows(state, task, packed, constant, lanes)
         packed = state.constant(constant)
     kernel = Contraction(
         layer=replace(task.layer, window=window),
@@ -365,6 +368,14 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
     source = (x, (prod(memref_shape(x)) // line, line))
     shape = (window.batch * window.output[0], window.output[1], task.outputs)
     call_on(state, task, kernel, kernel.items, source, [packed, *scales, *buffers], shape)
+
+
+def note_rows(state: MainLowering, task: Task[Arithmetic], weights: Array, constant: Array, lanes: int) -> None:
+    """Notes the packed form of a matrix of bytes, which look-ups of its rows may read, too (rows_of_tables.py)."""
+    matrix = weights.shape[1:3] == (1, 1) and task.groups == 1 and task.grouped is None
+    in_order = type(task.arithmetic).arranged is Arithmetic.arranged
+    if matrix and in_order and weights.dtype == constant.dtype == np.int8:
+        state.note_table(PackedRows(weights.reshape(len(weights), -1), constant, lanes, task.arithmetic.group))
 
 
 def _by_blocks(task: Task[Arithmetic], window: Window, per_tile: int, blocks: int) -> bool:

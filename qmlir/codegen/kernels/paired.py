@@ -26,6 +26,7 @@ from qmlir.codegen.kernels.contraction import MOST_TOGETHER, left_over, outputs_
 from qmlir.codegen.kernels.interfaces import Arithmetic
 from qmlir.codegen.kernels.packing import pack_weights, pad_channels
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
+from qmlir.codegen.kernels.rows_of_tables import PairedRows
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock
 from qmlir.codegen.lowering import SCRATCH_LIMIT, MainLowering
@@ -209,7 +210,10 @@ def lower_paired(state: MainLowering, task: Task[Arithmetic], pairing: Pairing) 
     packed = [pack_weights(own[:, None, None, :], LANES, task.arithmetic.group) for own in pairing.weights]
     extra = np.concatenate([*pairing.extra, np.zeros(1, np.int32)])  # a buffer has at least one element
     table = np.stack([counts, np.cumsum(counts, dtype=np.int32) - counts], 1)
-    constants = [state.constant(array) for array in (pairing.order, extra, table, np.concatenate(packed))]
+    arrays = (pairing.order, extra, table, np.concatenate(packed))
+    assert not isinstance(task.weights, SSAValue)
+    state.note_table(PairedRows(task.weights[:, 0, 0, :], *arrays, LANES, task.arithmetic.group))
+    constants = [state.constant(array) for array in arrays]
     parameters = [state.constant(pad_channels(array, LANES)) for array in (task.bias, *task.parameters)]
     source = (task.x, (pixels, channels))
     call_on(state, task, kernel, kernel.items, source, [*constants, *parameters], (pixels, task.outputs))

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i64
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
+from qmlir.codegen.kernels.rows_of_tables import lower_gather, place_of, waits_for_its_layer
 from qmlir.codegen.lowering import Kernel, MainLowering, Rules, constant_array
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.base import is_unsigned
@@ -357,35 +358,9 @@ def merge_steps(shape: Sequence[int], steps: Sequence[Step]) -> tuple[tuple[int,
     return tuple(extent for extent, _ in merged), tuple(step for _, step in merged)
 
 
-def _place(index: Value, size: int) -> Value:
-    """The position of an index in a dimension: negative indices count from the end, then it is clamped to the size."""
-    wide = index.to(INDEX)
-    return (wide < 0).choose(wide + size, wide).maximum(0).minimum(size - 1)
-
-
-@dataclass(frozen=True)
-class Gather(Kernel):
-    """y[o · m + j, :] = x[o, indices[j], :]."""
-
-    widths: tuple[int, ...]
-
-    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, indices, y = buffers
-        (count,) = indices.shape
-        with code.loop(begin, end, name="row") as row:
-            place = _place(indices.load(row % count), x.shape[1])
-
-            def copy(i: Value, lanes: int | None) -> None:
-                y.store(x.load(row // count, place, i, lanes=lanes), row, i)
-
-            code.spans(0, x.shape[2], copy, self.widths)
-
-
 def _gather(state: MainLowering, op: GatherOp) -> None:
-    axis, x, count = op.axis.value.data, shape_of(op.x), prod(shape_of(op.indices))
-    outer, inner = prod(x[:axis]), prod(x[axis + 1 :])
-    data = op.x, (outer, x[axis], inner)
-    state.compute(Gather(widths_of(op.y)), op.y, (outer * count, inner), data, (op.indices, (count,)))
+    if not waits_for_its_layer(op):
+        lower_gather(state, op)
 
 
 @dataclass(frozen=True)
@@ -407,7 +382,7 @@ class GatherND(Kernel):
 
 def _places(indices: Buffer, row: Value, shape: Sequence[int]) -> list[Value]:
     """The positions in the first dimensions of a shape that a row of indices refers to."""
-    return [_place(indices.load(row, d), shape[d]) for d in range(indices.shape[1])]
+    return [place_of(indices.load(row, d), shape[d]) for d in range(indices.shape[1])]
 
 
 def _gather_nd(state: MainLowering, op: GatherNDOp) -> None:

@@ -7,8 +7,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.lowering import Rule, lower_tensor_ops
+from qmlir.codegen.kernels.rows_of_tables import lower_gather
+from qmlir.codegen.lowering import Rule, Rules, lower_tensor_ops
 from qmlir.codegen.machine import capabilities
+from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_loops import attention, blocked, contraction, elementwise, normalization, reduction, rows
@@ -22,6 +24,9 @@ RULES: Registry[Rule] = Registry(
     attention.RULES,
     rows.RULES,
 )
+
+LAST: Rules = {GatherOp: lower_gather}
+"""Look-ups in tables that layers read, too: nn-to-loops leaves them."""
 
 
 @dataclass(frozen=True)
@@ -47,4 +52,4 @@ class QIntToLoopsPass(ModulePass):
     memory: Literal["fast", "small"] = option("fast", "what kernels are made for: speed, or little scratch memory")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES, capabilities(self.features, small=self.memory == "small"))
+        lower_tensor_ops(op, RULES, capabilities(self.features, small=self.memory == "small"), LAST)
