@@ -105,6 +105,8 @@ class MainLowering:
 
     machine    what the processor can do, by which kernels are chosen
     at         the operation being lowered; new operations of main are inserted before it
+    chosen     for each operation by number, the kernel and the reason (`record`)
+    packed     what a kernel has packed of a buffer that operations read, by both
     """
 
     module: ModuleOp
@@ -116,6 +118,7 @@ class MainLowering:
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
         self.chosen: dict[str, str] = {}
+        self.packed: dict[tuple[SSAValue, Kernel], SSAValue] = {}
 
     # -- operands --------------------------------------------------------------------------------------------------
 
