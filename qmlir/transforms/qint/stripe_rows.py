@@ -62,8 +62,8 @@ class StripeRowsPass(ModulePass):
 
     name = "stripe-rows"
 
-    stripe: int = option(4 << 20, "the bytes of tensors that a stripe of rows may take")
-    small: int = option(2 << 20, "the bytes up to which a tensor is computed as a whole")
+    stripe: int = option(4_194_304, "the bytes of tensors that a stripe of rows may take")
+    small: int = option(2_097_152, "the bytes up to which a tensor is computed as a whole")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for name, given in (("stripe", self.stripe), ("small", self.small)):
@@ -86,13 +86,13 @@ class StripeRowsPass(ModulePass):
 def _divide(region: Region, most: int) -> bool:
     """Computes a region in stripes of at most so many bytes; returns whether there are several."""
     rows = rows_of_stripe(region.rows, region.bytes_of_row(), most)
-    operations = region.operations
-    if rows >= region.rows:
+    operations, outputs = region.operations, region.outputs()
+    whole, part = (n * region.bytes_of_row() for n in (region.rows, rows))
+    if rows == region.rows or part + 2 * sum(map(bytes_of, outputs)) > whole:  # stripes live beside what they make
         return False
     for op in reversed(region.behind() or ()):
         op.detach()
         Rewriter.insert_op(op, InsertPoint.after(operations[-1]))
-    outputs = region.outputs()
     parts: list[list[SSAValue]] = [[] for _ in outputs]
     cut: dict[tuple[SSAValue, Place, int], SSAValue] = {}
     for first in range(0, region.rows, rows):
