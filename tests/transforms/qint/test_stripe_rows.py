@@ -199,3 +199,8 @@ def test_sizes_are_positive(name: str) -> None:
     given: dict[str, Any] = {name: 0}
     with pytest.raises(OptionError, match=f"{name}.*must be positive.*got 0"):
         StripeRowsPass(**given).apply(Context(), ModuleOp([]))
+
+
+def test_floats_stay_whole() -> None:
+    module = load(attention()[0])
+    assert str(striped(module, small=1024, stripe=2048)) == str(module)
