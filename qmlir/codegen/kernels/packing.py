@@ -408,7 +408,7 @@ def pack_columns(
     """Packs a buffer [B…, K, N] ([B…, N, K] if `transposed`) by a kernel, and returns the packed, flat buffer.
 
     Products that read the same buffer in the same order share what is packed: those of stripes of rows
-    (transforms/qint/stripe_rows.py).
+    (transforms/qint/stripe_rows/).
     """
     *batch, rows, columns = memref_shape(x)
     if transposed:

@@ -69,7 +69,7 @@ def test_networks_compute_what_numpy_does(name: str, rows: int, tmp_path: Path) 
         ({"attention__sliding_window": 10}, {"rows": 4, "window": 6}, 6),
     ],
 )
-def test_rings_beyond_the_context(given: dict[str, int], bind: dict[str, int], window: int, tmp_path: Path) -> None:
+def test_rings_beyond_the_context(given: dict[str, Any], bind: dict[str, int], window: int, tmp_path: Path) -> None:
     """A cache of 12 places, and 40 tokens: each sees those before it, as far as the window."""
     metadata, tensors = parts(layers=1, **given)
     tokens = np.random.default_rng(4).integers(0, 20, 40)

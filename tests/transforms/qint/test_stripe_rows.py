@@ -16,8 +16,8 @@ from qmlir import stages
 from qmlir.errors import OptionError
 from qmlir.ir.interfaces import shape_of
 from qmlir.numerics import Array
-from qmlir.transforms.qint.row_regions import bytes_of, may_divide
-from qmlir.transforms.qint.stripe_rows import StripeRowsPass, rows_of_stripe
+from qmlir.transforms.qint.stripe_rows.regions import bytes_of, may_divide
+from qmlir.transforms.qint.stripe_rows.stripe_rows import StripeRowsPass, rows_of_stripe
 from tests.conftest import crossed
 from tests.frontends.gguf.files import tiny
 from tests.frontends.onnx.agreement import load

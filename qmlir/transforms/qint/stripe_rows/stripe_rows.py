@@ -2,7 +2,7 @@
 
 Enters and leaves: an integer network. Attention over S places has scores, exponentials and masks of heads · S · S
 elements, and a feed-forward network hidden rows that are several times as long as those it reads. Each row is computed
-by itself (row_regions.py). So the operations between two small tensors are written once for each stripe of rows, on
+by itself (regions.py). So the operations between two small tensors are written once for each stripe of rows, on
 operands that are cut, and the results are joined:
 
     q rows 0-63      scores, exponentials, sums of products, quotients     rows 0-63
@@ -35,7 +35,7 @@ from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, set_names
 from qmlir.ir.signature import defined_functions
-from qmlir.transforms.qint.row_regions import Region, bytes_of, is_made_again, may_divide, region_around
+from qmlir.transforms.qint.stripe_rows.regions import Region, bytes_of, is_made_again, may_divide, region_around
 
 GROUP = 16
 """Rows of a stripe come in groups of so many, for kernels that compute several rows at a time."""
