@@ -66,3 +66,30 @@ func.func @mixed(%x: tensor<96x256xi16>) -> tensor<96x1xi32> {
   %m = qint.row_magnitudes %b : tensor<96x256xi16> -> tensor<96x1xi32>
   return %m : tensor<96x1xi32>
 }
+
+// Each row of %p is a sum over all rows of %n, which is small, but made of what would be divided.
+// CHECK-LABEL: @whole
+// CHECK-NEXT: qint.add {{.*}} -> tensor<96x96xi16>
+// CHECK-NEXT: qint.row_magnitudes
+// CHECK-NEXT: qint.requantize
+// CHECK-NEXT: qint.matmul
+// CHECK-NEXT: return
+func.func @whole(%x: tensor<96x96xi8>) -> tensor<96x1xi32> {
+  %a = qint.add %x, %x {multipliers = array<i64: 1073741824, 1073741824>, shift = 20 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<96x96xi8>, tensor<96x96xi8> -> tensor<96x96xi16>
+  %m = qint.row_magnitudes %a : tensor<96x96xi16> -> tensor<96x1xi32>
+  %n = qint.requantize %m {multiplier = array<i32: 1073741824>, shift = array<i32: 1>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<96x1xi32> -> tensor<96x1xi8>
+  %p = qint.matmul %a, %n : tensor<96x96xi16>, tensor<96x1xi8> -> tensor<96x1xi32>
+  return %p : tensor<96x1xi32>
+}
+
+// A constant of each row is cut, whatever its numbers are.
+// CHECK-LABEL: @constants
+// CHECK: nn.constant <tensor<16x1xi8>
+// CHECK-COUNT-6: qint.mul {{.*}} : tensor<16x256xi8>, tensor<16x1xi8> -> tensor<16x256xi32>
+// CHECK: nn.concat
+func.func @constants(%x: tensor<96x256xi8>) -> tensor<96x1xi32> {
+  %ones = nn.constant <tensor<96x1xi8>, "0x010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101010101"> : tensor<96x1xi8>
+  %a = qint.mul %x, %ones : tensor<96x256xi8>, tensor<96x1xi8> -> tensor<96x256xi32>
+  %m = qint.row_magnitudes %a : tensor<96x256xi32> -> tensor<96x1xi32>
+  return %m : tensor<96x1xi32>
+}

@@ -38,12 +38,11 @@ def bytes_of(value: SSAValue) -> int:
 
     Sums that only a requantization reads stay in registers.
     """
-    readers = list(value.uses)
+    readers, itemsize = list(value.uses), dtype_of(element_of(value)).itemsize
     alone = len(readers) == 1 and isinstance(readers[0].operation, RequantizeOp)
-    itemsize = dtype_of(element_of(value)).itemsize
-    return (
-        0 if itemsize >= 4 and alone and not isinstance(value.owner, MovementOp) else prod(shape_of(value)) * itemsize
-    )
+    if alone and itemsize >= 4 and not isinstance(value.owner, MovementOp):
+        return 0
+    return prod(shape_of(value)) * itemsize
 
 
 def _is_fused(value: SSAValue) -> bool:
@@ -141,7 +140,11 @@ class Region:
             y = op.results[0]
             if (self._belongs(y) and not is_made_again(y)) or self.results[y].outer > 1:
                 waiting += ((use.operation, None) for use in y.uses)
-        return True
+        return all(
+            self.results.get(x, own) == own
+            for op, places in self.places.items()
+            for x, own in zip(op.operands, places, strict=True)
+        )
 
     def _belongs(self, value: SSAValue) -> bool:
         """Whether a value is computed in the region if an operation of the region computes or reads it."""
@@ -154,9 +157,10 @@ class Region:
         known = [self.results[x] for x in op.operands if x in self.results]
         outer = next((place.outer for place in ([] if wanted is None else [wanted]) + known), 1)
         choices = [list(self._choices(op, x, outer, wanted)) for x in op.operands]
+        samples = self.rows if isinstance(op, ReshapeOp) else 1  # no constant is taken to be alike for all rows
         for places in product(*choices):
             try:
-                found = place_in_batch(op, places, self.rows) if any(places) else None
+                found = place_in_batch(op, places, samples) if any(places) else None
             except MixesSamples:
                 continue
             if found is not None and wanted in (None, found) and _fits(op.results[0], found, self.rows):
