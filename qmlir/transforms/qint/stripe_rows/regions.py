@@ -216,13 +216,17 @@ def region_around(op: Operation, small: int) -> Region | None:
         for axis in range(len(shape_of(seed.results[0])))
     ]
     most = prod(shape_of(op.results[0])) * dtype_of(element_of(op.results[0])).itemsize
+    limits = [small << n for n in range(((most - 1) // small).bit_length())]
     for rows, n, axis in sorted(tried, key=lambda each: (-each[0], *each[1:])):
-        large = small
-        while rows > 1 and large < most:
+        found: Region | None = None
+        for large in reversed(limits if rows > 1 else []):  # with a lower limit, a region has more operations
             region = Region(rows, large)
-            if region.grow(seeds[n], Place(axis)) and op in region.places and region.behind() is not None:
-                return region
-            large *= 2
+            if not region.grow(seeds[n], Place(axis)):
+                break
+            if op in region.places and region.behind() is not None:
+                found = region
+        if found is not None:
+            return found
     return None
 
 

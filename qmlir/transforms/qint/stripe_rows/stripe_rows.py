@@ -69,12 +69,14 @@ class StripeRowsPass(ModulePass):
         for name, given in (("stripe", self.stripe), ("small", self.small)):
             if given < 1:
                 raise OptionError(name, "must be positive", got=str(given))
-        changed = False
+        changed, known = False, set[Operation]()
         for function in defined_functions(op):
             for made in list(function.body.block.ops):
-                if made.parent is not None and self._is_large(made):
+                if made not in known and self._is_large(made):
                     region = region_around(made, self.small)
-                    changed |= region is not None and _divide(region, self.stripe)
+                    if region is not None:
+                        known.update(region.places)
+                        changed |= _divide(region, self.stripe)
         if changed:
             region_dce(op.body)
 
