@@ -67,7 +67,7 @@ def load(
             `torch.nn.Module`, which PyTorch's exporter writes as ONNX.
         example: What a module of PyTorch is called with: an array, a tuple of arrays, or a dict of them by parameter.
         bind: Values for the symbolic dimensions of an .onnx file, an unbound first dimension being 1; for a .gguf file,
-            `rows` and `context`.
+            `rows`, `context`, `positions` and `window`.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.

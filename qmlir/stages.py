@@ -105,7 +105,15 @@ def to_loops(features: str = "", memory: str = "fast", counter: str | None = Non
     """
     machine = {"features": features, **_small(memory)}
     timing: Sequence[Step] = () if counter is None else (("time-calls", {"counter": counter}),)
-    return ("round-halves", "tabulate", ("nn-to-loops", machine), ("qint-to-loops", machine), "finish-loops", *timing)
+    return (
+        "round-halves",
+        "tabulate",
+        "stripe-rows",
+        ("nn-to-loops", machine),
+        ("qint-to-loops", machine),
+        "finish-loops",
+        *timing,
+    )
 
 
 LEAST_SMALL = 64

@@ -115,6 +115,8 @@ class MainLowering:
 
     machine    what the processor can do, by which kernels are chosen
     at         the operation being lowered; new operations of main are inserted before it
+    chosen     for each operation by number, the kernel and the reason (`record`)
+    packed     what a kernel has packed of a buffer that operations read, by both
     """
 
     module: ModuleOp
@@ -133,6 +135,7 @@ class MainLowering:
         assert self.at is not None
         assert self.at.parent is not None
         self.packed_tables.append((self.at.parent, table))
+        self.packed: dict[tuple[SSAValue, Kernel], SSAValue] = {}
 
     # -- operands --------------------------------------------------------------------------------------------------
 

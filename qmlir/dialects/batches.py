@@ -94,7 +94,7 @@ def sample_places(function: func.FuncOp, samples: int = 1) -> dict[SSAValue, Pla
     for op in function.body.block.ops:
         if op.results and any(operand in places for operand in op.operands):
             try:
-                place = _place_in_batch(op, [places.get(operand) for operand in op.operands], samples)
+                place = place_in_batch(op, [places.get(operand) for operand in op.operands], samples)
             except MixesSamples as reason:
                 need = f"must keep the samples of a batch apart, but {reason}"
                 raise UnsupportedError.at(op.name, node_name(op), need, remedy=ALONE) from None
@@ -127,11 +127,19 @@ def _checked_inputs(function: func.FuncOp, samples: int) -> list[SSAValue]:
     return [*inputs]
 
 
-def _place_in_batch(op: Operation, places: Sequence[Place | None], samples: int) -> Place:
+def place_in_batch(op: Operation, places: Sequence[Place | None], samples: int) -> Place:
     """Returns where the samples lie in an operation's results.
 
     All operands have the samples in the same order, which only a reshape changes. In a batch of several, a constant may
     hold the same for each.
+
+    Args:
+        op: The operation.
+        places: Where the samples lie in each operand; None for an operand that is the same for all samples.
+        samples: The number of samples that the operands have.
+
+    Raises:
+        MixesSamples: The operation does not keep the samples apart.
     """
     if isinstance(op, ReshapeOp) and (place := places[0]) is not None:
         return Place(*moved_axis(place.axis, place.outer, shape_of(op.x), shape_of(op.y), samples))

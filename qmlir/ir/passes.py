@@ -158,6 +158,7 @@ PASSES: dict[str, str] = {
     "merge-requantizes": "qmlir.transforms.qint.merge_requantizes:MergeRequantizesPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
     "tabulate": "qmlir.transforms.qint.tabulate:TabulatePass",
+    "stripe-rows": "qmlir.transforms.qint.stripe_rows.stripe_rows:StripeRowsPass",
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
     "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
     "qint-to-linalg": "qmlir.lowering.qint_to_linalg.convert:QIntToLinalgPass",

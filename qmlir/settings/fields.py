@@ -63,8 +63,8 @@ ACTIVATIONS = ("uint8", "kept")
 OPTIONS: Mapping[str, Option] = {
     "bind": Option(
         "numbers by name",
-        "value of a symbolic dimension of an .onnx file, where an unbound first dimension is 1; rows or context of a "
-        ".gguf file",
+        "value of a symbolic dimension of an .onnx file, where an unbound first dimension is 1; rows, context, "
+        "positions or window of a .gguf file",
         "NAME=N",
     ),
     "constant": Option(

@@ -33,7 +33,9 @@ def test_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_wrong_sizes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "model.gguf", "--bind", "row=2", "--data", "tokens.npz"]) == 1
-    assert capsys.readouterr().err == "error: bind row: must be rows or context; did you mean rows?\n"
+    assert (
+        capsys.readouterr().err == "error: bind row: must be rows, context, positions or window; did you mean rows?\n"
+    )
 
 
 @pytest.mark.slow

@@ -405,12 +405,18 @@ class PackColumns(Kernel):
 def pack_columns(
     state: MainLowering, name: str, x: SSAValue, arithmetic: Arithmetic, *, transposed: bool = False
 ) -> SSAValue:
-    """Packs a buffer [B…, K, N] ([B…, N, K] if `transposed`) by a kernel, and returns the packed, flat buffer."""
+    """Packs a buffer [B…, K, N] ([B…, N, K] if `transposed`) by a kernel, and returns the packed, flat buffer.
+
+    Products that read the same buffer in the same order share what is packed: those of stripes of rows
+    (transforms/qint/stripe_rows/).
+    """
     *batch, rows, columns = memref_shape(x)
     if transposed:
         rows, columns = columns, rows
     widest = min(16, state.machine.block(arithmetic.group))
     kernel = PackColumns(name, columns, choose_lanes(columns, widest), arithmetic, transposed)
+    if (known := state.packed.get((x, kernel))) is not None:
+        return known
     count = prod(batch)
     steps = -(-rows // arithmetic.group)
     out = state.allocate(
@@ -418,7 +424,9 @@ def pack_columns(
     )
     matrices = (count, columns, rows) if transposed else (count, rows, columns)
     state.call(kernel, [state.view(x, matrices), out], count * kernel.blocks)
-    return state.view(out, (count * kernel.blocks * steps * kernel.lanes * arithmetic.group,))
+    packed = state.view(out, (count * kernel.blocks * steps * kernel.lanes * arithmetic.group,))
+    state.packed[x, kernel] = packed
+    return packed
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ at consecutive places and keeps the keys and values of `context` places:
     arguments   token i64 [rows], pos i64 [rows]; the states k0, v0, k1, … f32 [kv_heads, context, head]
     results     logits f32 [rows, vocabulary]; k0_out, v0_out, …, the states' values in the next call
 
-`rows` and `context` are sizes that a user binds. Tokens are numbers: the tokenizer is the user's.
+`rows` and `context` are sizes that a user binds. Tokens are numbers: the tokenizer is the user's. With more
+`positions` than `context`, the caches are rings: a token takes the memory of the one that is `context` places older.
 """
 
 from collections.abc import Mapping
@@ -15,9 +16,9 @@ from pathlib import Path
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import OptionError, near_misses
-from qmlir.frontends.gguf.network import Network
+from qmlir.frontends.gguf.network import Network, Sizes
 from qmlir.frontends.gguf.reader import read_file
-from qmlir.frontends.gguf.settings import Settings
+from qmlir.frontends.gguf.settings import LARGEST, Settings
 from qmlir.frontends.gguf.tensors import check_tensors
 
 ROWS, CONTEXT = 1, 512
@@ -29,7 +30,8 @@ def load_gguf(path: Path, *, bind: Mapping[str, int] | None = None) -> ModuleOp:
 
     Args:
         path: The file.
-        bind: `rows`, the tokens of a call, and `context`, the places whose keys and values are kept.
+        bind: `rows`, the tokens of a call; `context`, the places whose keys and values are kept; `positions`, the
+            places that tokens may have; `window`, how many places a token sees.
 
     Returns:
         A module in the nn dialect, with the caches as states.
@@ -40,23 +42,53 @@ def load_gguf(path: Path, *, bind: Mapping[str, int] | None = None) -> ModuleOp:
     """
     file = read_file(path)
     settings = Settings.of(file)
-    rows, context = _sizes(settings, bind or {})
+    sizes = _sizes(settings, bind or {})
     check_tensors(file, settings)
-    return Network(file, settings, rows, context).build()
+    return Network(file, settings, sizes).build()
 
 
-def _sizes(settings: Settings, bind: Mapping[str, int]) -> tuple[int, int]:
-    """Returns the tokens of a call and the places of the cache."""
+NAMES = ("rows", "context", "positions", "window")
+"""The sizes that a user may bind."""
+
+
+def _sizes(settings: Settings, bind: Mapping[str, int]) -> Sizes:
+    """Returns the sizes of the network."""
+    for name in bind:
+        if name not in NAMES:
+            remedy = near_misses(name, NAMES)
+            raise OptionError(f"bind {name}", f"must be {', '.join(NAMES[:-1])} or {NAMES[-1]}", remedy=remedy)
     most = settings.context
-    sizes = {"rows": ROWS, "context": min(CONTEXT, most or CONTEXT)}
-    for name, size in bind.items():
-        if name not in sizes:
-            raise OptionError(f"bind {name}", "must be rows or context", remedy=near_misses(name, sizes))
-        sizes[name] = size
-    rows, context = sizes["rows"], sizes["context"]
+    rows, context = bind.get("rows", ROWS), bind.get("context", min(CONTEXT, most or CONTEXT))
     if context < 1 or (most is not None and context > most):
         need = "must be a positive number" if most is None else f"must be 1 to {most}, as the model was trained"
         raise OptionError("bind context", need, got=str(context))
     if not 1 <= rows <= context:
         raise OptionError("bind rows", f"must be 1 to {context}, the places of the context", got=str(rows))
-    return rows, context
+    positions = bind.get("positions", context)
+    if not context <= positions <= LARGEST:
+        need = f"must be {context}, the places of the context, to {LARGEST}"
+        raise OptionError("bind positions", need, got=str(positions))
+    return Sizes(rows, context, positions, _window(settings.window, rows, context, positions, bind.get("window")))
+
+
+def _window(own: int | None, rows: int, context: int, positions: int, bound: int | None) -> int:
+    """Returns how many places a token sees.
+
+    Args:
+        own: What the model was trained for; None for all places.
+        rows: The tokens of a call.
+        context: The places of the cache.
+        positions: The places that tokens may have.
+        bound: What a user binds; None for as many as the model was trained for and the cache keeps.
+    """
+    ring = positions > context
+    kept = context - rows + 1 if ring else context  # a call overwrites the oldest places before its tokens see them
+    most = min(kept, own or kept)
+    if bound is not None and not 1 <= bound <= most:
+        why = f"a window of {own}, as the model was trained" if own == most else f"{most} places that a call leaves"
+        raise OptionError("bind window", f"must be 1 to {most}: {why}", got=str(bound))
+    if ring and bound is None and own is not None and own > kept:
+        need = f"must be {own + rows - 1} or more: the window of {own} places and the other rows of a call"
+        remedy = f"or bind window={kept}, so that a token sees fewer places than the model was trained for"
+        raise OptionError("bind context", need, got=str(context), remedy=remedy)
+    return most if bound is None else bound

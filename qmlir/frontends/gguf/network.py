@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.bitwise import AndOp
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
-from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessEqualOp, LessOp, MulOp, SubOp, WhereOp
+from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessEqualOp, LessOp, ModOp, MulOp, SubOp, WhereOp
 from qmlir.dialects.nn.functions import SwishOp
 from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
 from qmlir.dialects.nn.movement import ConcatOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
@@ -30,15 +30,45 @@ HIDDEN = -1e9
 """The score of a place that a token does not see; softmax makes 0 of it."""
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes that a user binds.
+
+    rows       the tokens of a call
+    context    the places of the caches
+    positions  the places that tokens may have; if more than `context`, the caches are rings
+    window     how many places, its own included, a token sees at most
+    """
+
+    rows: int
+    context: int
+    positions: int
+    window: int
+
+    @property
+    def is_ring(self) -> bool:
+        """Whether a token takes the memory of the one that is `context` places older."""
+        return self.positions > self.context
+
+
 @dataclass
 class Network:
-    """The network of a file, for a number of tokens in a call and of places in the cache."""
+    """The network of a file, of some sizes."""
 
     file: File
     settings: Settings
-    rows: int
-    context: int
+    sizes: Sizes
     builder: Builder = field(init=False)
+
+    @property
+    def rows(self) -> int:
+        """The tokens of a call."""
+        return self.sizes.rows
+
+    @property
+    def context(self) -> int:
+        """The places of the caches."""
+        return self.sizes.context
 
     def build(self) -> ModuleOp:
         """Returns the module."""
@@ -51,7 +81,9 @@ class Network:
         embedding = self.weight(EMBEDDING)
         x = self.add("token_embd", GatherOp, [embedding, token], {"axis": 0})
         cos, sin = self.turns(pos)
-        shared = _Shared(pos, cos, sin, self.seen(pos))
+        at = self.add("slots", ModOp, [pos, _integer(self.context)]) if self.sizes.is_ring else pos
+        seen = self.seen_in_ring(pos) if self.sizes.is_ring else self.seen(pos)
+        shared = _Shared(at, cos, sin, seen)
         results = list[SSAValue]()
         for i in range(s.layers):
             layer = _Layer(self, f"blk.{i}", shared)
@@ -109,7 +141,7 @@ class Network:
         periods = s.base ** (np.arange(0, s.head, 2) / s.head)
         if PERIODS in self.file.tensors:
             periods *= self.weight(PERIODS).array
-        angles = np.arange(self.context)[:, None] / s.factor / periods
+        angles = np.arange(self.sizes.positions)[:, None] / s.factor / periods
         for name, function in (("cos", np.cos), ("sin", np.sin)):
             table = Constant(function(angles).astype(np.float32), f"rope.{name}s")
             yield self.add(f"rope.{name}", GatherOp, [table, pos], {"axis": 0})
@@ -119,11 +151,34 @@ class Network:
         at = self.move("places", pos, (ReshapeOp, {"shape": [1, self.rows, 1]}))
         place = Constant(np.arange(self.context)[None, None])
         before = self.add("seen", LessEqualOp, [place, at])
-        window = self.settings.window
-        if window is None or window >= self.context:
+        if self.sizes.window >= self.context:
             return before
-        first = self.add("hidden", SubOp, [at, Constant(np.array([window]))])
+        first = self.add("hidden", SubOp, [at, _integer(self.sizes.window)])
         return self.add("seen_in_window", AndOp, [before, self.add("near", LessOp, [first, place])])
+
+    def seen_in_ring(self, pos: SSAValue) -> SSAValue:
+        """Which slots of the ring each token sees, i1 [1, rows, context].
+
+        A slot holds the youngest place that is the slot modulo the ring's length, and not behind the last token of the
+        call. A token sees it if that place is its own or an older one, within its window, and not before the first.
+        """
+        at = self.move("places", pos, (ReshapeOp, {"shape": [1, self.rows, 1]}))
+        last = at
+        if self.rows > 1:
+            whole = {"offsets": [0, self.rows - 1, 0], "sizes": [1, 1, 1], "strides": [1, 1, 1]}
+            last = self.move("last", at, (SliceOp, whole))
+        slot = Constant(np.arange(self.context)[None, None])
+        age = self.add("age", ModOp, [self.add("turns", SubOp, [last, slot]), _integer(self.context)])
+        if self.rows > 1:
+            age = self.add("age_for_row", SubOp, [age, self.add("behind", SubOp, [last, at])])
+        seen = self.add("written", LessEqualOp, [age, at])
+        if self.rows > 1:
+            seen = self.add("seen", AndOp, [seen, self.add("before", LessEqualOp, [_integer(0), age])])
+        if self.sizes.window < self.context:
+            seen = self.add(
+                "seen_in_window", AndOp, [seen, self.add("near", LessOp, [age, _integer(self.sizes.window)])]
+            )
+        return seen
 
 
 Step = tuple[type[MovementOp], Properties]
@@ -136,13 +191,13 @@ _SWAP: Step = (TransposeOp, {"permutation": [1, 0, 2]})
 class _Shared:
     """What all layers read.
 
-    pos   the places of the tokens, i64 [rows]
+    at    where the caches keep the tokens' keys and values, i64 [rows]
     cos   the cosines of their angles, [rows, head / 2]
     sin   the sines
     seen  which places of the cache each token sees, i1 [1, rows, context]
     """
 
-    pos: SSAValue
+    at: SSAValue
     cos: SSAValue
     sin: SSAValue
     seen: SSAValue
@@ -237,12 +292,16 @@ class _Layer:
         net = self.network
         if net.rows == 1:
             place = Constant(np.arange(net.context).reshape(1, -1, 1))
-            here = net.add(f"{name}.here", EqualOp, [place, self.shared.pos])
+            here = net.add(f"{name}.here", EqualOp, [place, self.shared.at])
             return net.add(name, WhereOp, [here, new, cache])
         places, rows = net.move(f"{name}.places", cache, _SWAP), net.move(f"{name}.rows", new, _SWAP)
-        at = net.move(f"{name}.at", self.shared.pos, (ReshapeOp, {"shape": [net.rows, 1]}))
+        at = net.move(f"{name}.at", self.shared.at, (ReshapeOp, {"shape": [net.rows, 1]}))
         return net.move(name, net.add(f"{name}.written", ScatterNDOp, [places, rows, at]), _SWAP)
 
 
 def _number(value: float) -> Constant:
     return Constant(np.array([value], np.float32))
+
+
+def _integer(value: int) -> Constant:
+    return Constant(np.array([value]))

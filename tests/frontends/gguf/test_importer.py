@@ -59,6 +59,48 @@ def test_networks_compute_what_numpy_does(name: str, rows: int, tmp_path: Path) 
     np.testing.assert_allclose(called(run, tokens, rows), expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize(
+    ("given", "bind", "window"),
+    [
+        ({"attention__sliding_window": 5}, {"rows": 4}, 5),
+        ({"attention__sliding_window": 12}, {"rows": 1}, 12),
+        ({}, {"rows": 1}, 12),
+        ({}, {"rows": 4}, 9),
+        ({"attention__sliding_window": 10}, {"rows": 4, "window": 6}, 6),
+    ],
+)
+def test_rings_beyond_the_context(given: dict[str, Any], bind: dict[str, int], window: int, tmp_path: Path) -> None:
+    """A cache of 12 places, and 40 tokens: each sees those before it, as far as the window."""
+    metadata, tensors = parts(layers=1, **given)
+    tokens = np.random.default_rng(4).integers(0, 20, 40)
+    run = qmlir.reference(network(tmp_path, metadata, tensors, positions=40, **bind))
+    expected = llama.logits({**metadata, "llama.attention.sliding_window": window}, floats(tensors), tokens)
+    found = called(run, tokens, bind["rows"])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
+
+
+def test_quantized_rings(tmp_path: Path) -> None:
+    """Calls of four tokens and of one give the same bits beyond the context, in numpy and in machine code."""
+    path = tmp_path / "model.gguf"
+    path.write_bytes(tiny(layers=1))
+    sizes = {"context": 12, "positions": 40, "window": 9}
+    networks = {name: qmlir.load(path, bind={"rows": n, **sizes}) for name, n in (("prefill", 4), ("decode", 1))}
+    tokens = np.random.default_rng(5).integers(0, 20, (3, 40))
+    texts = [[{"token": t[at : at + 4], "pos": np.arange(at, at + 4)} for at in range(0, 40, 4)] for t in tokens]
+    quantized = qmlir.quantize(networks, data=texts)
+    exe = qmlir.compile(quantized)
+    expected = called(exe["prefill"], tokens[0], 4)
+    exe.reset()
+    mixed = np.concatenate(
+        [called(exe["prefill"], tokens[0][:8], 4)]
+        + [np.asarray(exe["decode"]({"token": tokens[0][i : i + 1], "pos": np.array([i])})) for i in range(8, 40)]
+    )
+    assert (mixed == expected).all()
+    path = tmp_path / "quantized.mlir"
+    qmlir.save(quantized, path)
+    assert (called(qmlir.reference(qmlir.load(path, entry="prefill")), tokens[0], 4) == expected).all()
+
+
 def test_signature(tmp_path: Path) -> None:
     module = network(tmp_path, *parts("qwen3", attention__key_length=12, attention__value_length=6), rows=3)
     function = main_function(module)
@@ -170,16 +212,29 @@ def test_tensors_that_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("bind", "need"),
     [
-        ({"row": 2}, "bind row: must be rows or context; did you mean rows?"),
+        ({"row": 2}, "bind row: must be rows, context, positions or window; did you mean rows?"),
         ({"rows": 0}, "bind rows: must be 1 to 12, the places of the context, got 0"),
         ({"rows": 13}, "bind rows: must be 1 to 12"),
         ({"context": 65}, "bind context: must be 1 to 64, as the model was trained, got 65"),
         ({"context": 0}, "bind context"),
+        ({"positions": 11}, "bind positions: must be 12, the places of the context, to 16777216, got 11"),
+        ({"window": 0}, "bind window: must be 1 to 12: 12 places that a call leaves, got 0"),
+        ({"window": 12, "rows": 4, "positions": 20}, "bind window: must be 1 to 9: 9 places that a call leaves"),
     ],
 )
 def test_sizes_that_are_refused(bind: dict[str, int], need: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=need.replace("?", r"\?")):
         network(tmp_path, *parts(), **bind)
+
+
+def test_windows_that_a_ring_does_not_keep(tmp_path: Path) -> None:
+    windowed = parts(attention__sliding_window=10)
+    need = "bind context: must be 13 or more: the window of 10 places and the other rows of a call, got 12; or bind"
+    with pytest.raises(OptionError, match=need):
+        network(tmp_path, *windowed, rows=4, positions=20)
+    network(tmp_path, *windowed, rows=4, positions=20, window=9)
+    with pytest.raises(OptionError, match="bind window: must be 1 to 10: a window of 10, as the model was trained"):
+        network(tmp_path, *windowed, window=11)
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,26 @@ TAIL = (
 """The nodes behind the caches: operator, inputs, output, attributes."""
 
 
-def decoder(*, grows: bool = False, rows: int | str | None = None, seed: int = 0) -> onnx.ModelProto:
+RING = (
+    ("Mod", ["position", "length"], "slot", {}),
+    ("Sub", ["position", "places"], "turns", {}),
+    ("Mod", ["turns", "length"], "age", {}),
+    ("Greater", ["age", "position"], "unwritten", {}),
+    ("GreaterOrEqual", ["age", "window"], "too_old", {}),
+    ("Or", ["unwritten", "too_old"], "later", {}),
+)
+"""The slot of a position in a ring, and the slots that it does not see."""
+
+
+def decoder(
+    *, grows: bool = False, rows: int | str | None = None, seed: int = 0, window: int | None = None
+) -> onnx.ModelProto:
     """The network: token [1] and position [1, 1] to logits [1, TOKENS], past caches to present caches.
 
     Each call writes the token's key and value into the place of its position, and attends to the places up to it. With
     `grows`, the key and the value are put behind the caches instead. With `rows`, a number or the name of a size, a
-    call takes so many tokens; all such networks have the same nodes.
+    call takes so many tokens; all such networks have the same nodes. With a `window`, the caches are rings: a token
+    takes the place of the one that is PLACES older, and attends to so many places.
     """
     count = 1 if rows is None else rows
     random = np.random.default_rng(seed)
@@ -51,13 +65,16 @@ def decoder(*, grows: bool = False, rows: int | str | None = None, seed: int = 0
     constants |= {"heads": np.array([HEADS, 1, HEAD]), "row": np.array([any_rows, HEADS, HEAD])}
     constants |= {"flat": np.array([any_rows, WIDTH])}
     constants |= {"places": np.arange(PLACES).reshape(1, 1, PLACES)}
+    if window is not None:
+        constants |= {"length": np.array(PLACES), "window": np.array(window)}
     nodes = [("Gather", ["embedding", "token"], "x", {})]
     for name, shape in (("q", "heads"), ("k", "row"), ("v", "row")):
         nodes += [("MatMul", ["x", f"w{name}"], f"{name}_flat", {}), ("Reshape", [f"{name}_flat", shape], name, {})]
     if rows is not None:
         nodes[2:3] = [("Reshape", ["q_flat", "row"], "q_rows", {}), ("Transpose", ["q_rows"], "q", {"perm": [1, 0, 2]})]
     for name, cache in (("k", "keys"), ("v", "values")):
-        written = ("ScatterND", [f"past_{cache}", "position", name], f"present_{cache}", {})
+        at = "position" if window is None else "slot"
+        written = ("ScatterND", [f"past_{cache}", at, name], f"present_{cache}", {})
         appended = ("Concat", [f"past_{cache}", name], f"present_{cache}", {"axis": 0})
         nodes.append(appended if grows else written)
     tail = [("Identity", ["scores"], "masked", {}) if grows and node[0] == "Where" else node for node in TAIL]
@@ -67,7 +84,11 @@ def decoder(*, grows: bool = False, rows: int | str | None = None, seed: int = 0
             ("Transpose", ["mixed"], "mixed_rows", {"perm": [1, 0, 2]}),
             ("Reshape", ["mixed_rows", "flat"], "mixed_flat", {}),
         ]
-    nodes += [("Greater", ["places", "position"], "later", {}), *tail]
+    if window is not None:
+        nodes = [*RING, *nodes]
+    else:
+        nodes.append(("Greater", ["places", "position"], "later", {}))
+    nodes += tail
     past, present = (("past", HEADS, HEAD), ("present", HEADS, HEAD)) if grows else [(PLACES, HEADS, HEAD)] * 2
     value = helper.make_tensor_value_info
     graph = helper.make_graph(

@@ -12,7 +12,7 @@ import qmlir
 from qmlir.errors import OptionError
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.signature import main_function
-from tests.frontends.onnx.decoder import HEAD, HEADS, PLACES, STATES, decoder, samples
+from tests.frontends.onnx.decoder import HEAD, HEADS, PLACES, STATES, Sample, decoder, samples
 
 CALLS = 100
 
@@ -39,6 +39,37 @@ def test_a_decoder_equals_onnxruntime_with_explicit_caches(path: Path) -> None:
         np.testing.assert_allclose(found, logits, rtol=0, atol=1e-5 * np.abs(logits).max())
     for name, state in executable.state.items():
         np.testing.assert_allclose(state, caches[name], rtol=0, atol=1e-5)
+
+
+def growing(count: int, seed: int = 1) -> list[Sample]:
+    """Samples whose positions go on."""
+    return [{**sample, "position": np.array([[i]])} for i, sample in enumerate(samples(count, seed))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [PLACES, 5])
+def test_a_ring_runs_beyond_its_places(window: int, tmp_path: Path) -> None:
+    """A sliding window over a ring: onnxruntime's floats, and integers that numpy and machine code have alike."""
+    path = tmp_path / "ring.onnx"
+    onnx.save(decoder(window=window), path)
+    module = qmlir.load(path, state=STATES)
+    executable, session = qmlir.compile(module), onnxruntime.InferenceSession(path)
+    caches: dict[str, Any] = {name: np.zeros((PLACES, HEADS, HEAD), np.float32) for name in STATES}
+    floats = []
+    for sample in growing(3 * PLACES):
+        logits: Any
+        logits, *kept = session.run(None, {**sample, **caches})
+        caches = dict(zip(STATES, kept, strict=True))
+        floats.append(logits)
+        np.testing.assert_allclose(executable(sample), logits, rtol=0, atol=1e-5 * np.abs(logits).max())
+    quantized = qmlir.quantize(module, data=[growing(3 * PLACES, seed) for seed in range(3, 6)])
+    reference, executable = qmlir.reference(quantized), qmlir.compile(quantized)
+    agreeing = 0
+    for sample, logits in zip(growing(3 * PLACES), floats, strict=True):
+        found = executable(sample)
+        np.testing.assert_array_equal(found, reference(sample))
+        agreeing += int(found.argmax() == logits.argmax())
+    assert agreeing >= 0.9 * 3 * PLACES
 
 
 @pytest.mark.slow

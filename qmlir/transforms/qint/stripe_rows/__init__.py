@@ -1,0 +1,1 @@
+"""The pass `stripe-rows`, and the regions of operations that it divides."""
