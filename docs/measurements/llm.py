@@ -90,7 +90,7 @@ def compared(name: str, own: Sequence[Array], exact: Sequence[Array], texts: Seq
 
 
 Turn = Callable[[], tuple[float, ...]]
-"""Runs a program once; returns its tokens per second for a prompt and for what follows it."""
+"""Runs a program once; returns its tokens per second for a prompt, 0 without one, and for what follows it."""
 
 
 def medians(turns: Mapping[str, Turn]) -> dict[str, tuple[float, ...]]:
@@ -128,7 +128,9 @@ def speeds(module: Any, decoder: Any, path: Path, text: Array, folder: Path) -> 
         found = medians({**turns, MEMORY: partial(bandwidth, threads)})
         (gigabytes,) = found.pop(MEMORY)
         yield f"{threads} thread{'s' if threads > 1 else ''}"
-        yield from (f"{name:28} {read:10.0f} {made:10.0f}" for name, (read, made) in found.items())
+        yield from (
+            f"{name:28} {f'{read:.0f}' if read > 0 else '':>10} {made:10.0f}" for name, (read, made) in found.items()
+        )
         each = read_bytes(decoder)
         share = found["qmlir, 8 bits"][1] * each / gigabytes / 1e9
         yield f"a token reads {each / 1e6:.0f} MB of weights: {100 * share:.0f} % of {gigabytes:.1f} GB/s"
@@ -220,7 +222,7 @@ def of_onnxruntime(path: Path, text: Array, threads: int) -> tuple[float, float]
             _, *after = session.run(["logits", *names], {**step, **held})
             held = dict(zip(states, after, strict=True))
 
-    return float("nan"), speed(run, len(text))
+    return 0.0, speed(run, len(text))
 
 
 def beside(path: Path, text: Array, threads: int) -> tuple[float, float]:
