@@ -19,7 +19,7 @@ from qmlir.ir.callable_network import Calibration, Replayed
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.entries import entry_of
 from qmlir.ir.facts import DEVICE, ROTATION
-from qmlir.ir.garbage import collected_rarely
+from qmlir.ir.garbage import collect_weights, collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
@@ -188,6 +188,7 @@ def rotate(module: ModuleOp, what: str) -> None:
 
     if not ROTATION.on(module) and not observers(module):
         Pipeline(*stages.rotated(what)).apply(module, make_context())
+        collect_weights(module)  # the weights before
 
 
 @collected_rarely
@@ -245,6 +246,7 @@ def _profiled(observed: ModuleOp, samples: Calibration, calls: "list[dict[str, A
     found = profiler.profile(compile(Pipeline(*stages.PROFILE)(observed)), samples, calls=calls)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
+    collect_weights(observed)  # the network that was compiled
     return found
 
 
@@ -317,7 +319,7 @@ def quantize(
     from qmlir.transforms.quantize.ranges.observers import observers
 
     rules = arguments.policy_given(policy)
-    result = loaded(module).clone()
+    result = loaded(module).clone() if isinstance(module, ModuleOp) else loaded(module)
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
     settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
@@ -345,11 +347,10 @@ def quantize(
         note_reading(result, notes)
     note_reading(result, _notes(preprocess, dtype))
     Pipeline(*() if target is None else stages.FOR_DEVICE).apply(result, context)
-    step = configured_pass("quantize", {"fail_on_float": bool(fail_on_float)})
     context.policy = rules.with_default({**config.options(), "recipe": "none"})  # it is in the rules and options
     if not is_imported:  # else its own file says how it is quantized
         record_quantizer(result, config, rules)
-    step.apply(context, result)
+    configured_pass("quantize", {"fail_on_float": bool(fail_on_float)}).apply(context, result)
     verify(result)
     if isinstance(samples, Replayed):
         warn_of_growing_states(result, samples)
@@ -582,10 +583,9 @@ def export(
         return export_tflite(main_function(_exportable(module, format)), path_of(path))
     from qmlir.backends.onnx import DEFAULT_OPSET, export_onnx, warn_of_saturation
 
-    written = _exportable(module, format)
     version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)
     unsigned = unsigned and format == "onnx-qdq"
-    function = main_function(written)
+    function = main_function(_exportable(module, format))
     files = export_onnx(function, path_of(path), opset=version, format=format, unsigned=unsigned)
     if format == "onnx-qdq":
         warn_of_saturation(function, unsigned=unsigned)

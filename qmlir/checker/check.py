@@ -1,12 +1,13 @@
 """Compares a certificate with the one that follows from its artefact, field by field."""
 
 import struct
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from qmlir.checker.document import FORMAT, derive_document
+from qmlir.checker.document import FORMAT, LARGEST, derive_document
 from qmlir.checker.reading import MOST_CERTIFICATE, parse_json, read_plain
 from qmlir.checker.schema import Trusted, assumptions, at, first_breach, trusted_fields
 from qmlir.checker.unproven import RefusedError, UnprovenError
@@ -95,8 +96,8 @@ def read_certificate(path: Path) -> Mapping[str, Any]:
         raise FileError(path, f"must be a certificate of format {FORMAT}", got="something else")
     certificate = cast(dict[str, Any], found)
     need = "must be a certificate as `qmlir certify` writes it"
-    if (about := certificate.get("about")) not in ("network", "program", "object"):
-        raise CheckError(path, need, got="one that is about no network, program or object")
+    if (about := certificate.get("about")) not in LARGEST:
+        raise CheckError(path, need, got="one that is about no network, entries, program or object")
     if breach := first_breach(certificate, about):
         raise CheckError(path, need, got=breach)
     return certificate
@@ -130,7 +131,7 @@ def _label(derived: Any) -> str:
         return ""
     fields = cast(dict[str, Any], derived)
     kind = fields.get("operation", fields.get("command", ""))
-    name = next((fields[key] for key in ("node", "tensor", "layer", "routine") if key in fields), None)
+    name = next((fields[key] for key in ("node", "tensor", "layer", "routine", "name") if key in fields), None)
     return "" if name is None else f' ({kind}{" " if kind else ""}"{name}")'
 
 
@@ -152,6 +153,11 @@ def counts_of(certificate: Mapping[str, Any]) -> dict[str, int]:
             "requantizations": sum("requantization" in each for each in commands),
             "constants": len(certificate["constants"]),
         }
+    if certificate["about"] == "entries":
+        counts = Counter[str]()
+        for each in certificate["entries"]:
+            counts.update(counts_of({"about": "network", **each}))
+        return dict(counts)
     operations: list[Mapping[str, Any]] = certificate["operations"]
     tables = [each["table"]["function"] for each in operations if "table" in each]
     return {

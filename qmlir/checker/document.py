@@ -4,7 +4,7 @@ These are the certificates that `qmlir certify` writes. A certificate holds if i
 from its artefact anew. So whatever is no part of that is refused, and whatever is in it was derived.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -18,7 +18,7 @@ from qmlir.checker.floats import MOVING, types_of
 from qmlir.checker.functions import Budget
 from qmlir.checker.intervals import derive
 from qmlir.checker.memory import ENTERING, LEAVING, UNKNOWN
-from qmlir.checker.network import Files, Network, functions_of, network_of, read_module
+from qmlir.checker.network import Files, Network, entries_of, functions_of, network_of, read_module
 from qmlir.checker.operations import Fields, network_fields
 from qmlir.checker.program import Port, Program, Routine, parse_program
 from qmlir.checker.ranges import Range
@@ -30,7 +30,7 @@ from qmlir.isa.commands import Host
 FORMAT, VERDICT = "qmlir-certificate-1", "integer-only"
 """The format of certificates with its version, and what they claim; what is not integer-only gets none."""
 
-LARGEST = {"network": MOST_TEXT, "program": MOST_PROGRAM, "object": MOST_OBJECT}
+LARGEST = {"network": MOST_TEXT, "entries": MOST_TEXT, "program": MOST_PROGRAM, "object": MOST_OBJECT}
 """The kind of a certificate → the most bytes of the first file of its artefact."""
 
 
@@ -91,13 +91,28 @@ def certificate_of_network(module: ModuleOp, stated: Fields, qmlir: str) -> dict
     return {**_head("network", qmlir), **_fields_of(network_of(module), stated, Budget())}
 
 
+def certificate_of_entries(module: ModuleOp, stated: Mapping[str, Fields], qmlir: str) -> dict[str, Any]:
+    """Derives the certificate of a network with several entries, each of which is a network on the qint level.
+
+    Args:
+        module: A verified module.
+        stated: What is stated on trust about each entry, by its name: its `operations`, as far as something is.
+        qmlir: The version of qmlir.
+
+    Raises:
+        RefusedError: As for one network.
+    """
+    return {**_head("entries", qmlir), "entries": _of_entries(module, stated)}
+
+
 def _head(about: str, qmlir: str) -> dict[str, Any]:
     return {"format": FORMAT, "qmlir": qmlir, "verdict": VERDICT, "about": about}
 
 
 def _derived(about: str, stated: Fields, files: Files, name: str, data: bytes) -> Fields:
     """The fields of a certificate behind its head, of an artefact whose first file has this name and content."""
-    own = {"network": _network, "program": _program, "object": _object}[about](stated, files, name, data)
+    kinds = {"network": _network, "entries": _entries, "program": _program, "object": _object}
+    own = kinds[about](stated, files, name, data)
     return {"artefact": files.fields(), **own}
 
 
@@ -106,6 +121,27 @@ def _network(stated: Fields, files: Files, name: str, text: bytes) -> Fields:
     require_casts(stated["code"])
     fields = _fields_of(network_of(read_module(files, name, text)), stated, Budget())
     return {**fields, "source": stated["source"], "code": stated["code"]}
+
+
+def _entries(stated: Fields, files: Files, name: str, text: bytes) -> Fields:
+    """The fields of a certificate about a network with several entries."""
+    require_casts(stated["code"])
+    given: dict[str, Fields] = {each["name"]: each for each in stated["entries"]}
+    entries = _of_entries(read_module(files, name, text), given)
+    return {"entries": entries, "source": stated["source"], "code": stated["code"]}
+
+
+def _of_entries(module: ModuleOp, stated: Mapping[str, Fields]) -> list[Fields]:
+    """The field `entries`; tables that entries have in common are compared once."""
+    budget, found = Budget(), list[Fields]()
+    for network in entries_of(module):
+        try:
+            own = _fields_of(network, stated.get(network.name, {"operations": ()}), budget)
+        except RefusedError as error:
+            error.entry = network.name
+            raise
+        found.append({"name": network.name, **own})
+    return found
 
 
 def _fields_of(network: Network, stated: Fields, budget: Budget) -> Fields:

@@ -10,7 +10,7 @@ from math import ceil, floor
 from typing import Any, cast
 
 from qmlir.checker.deriver import Derived
-from qmlir.checker.functions import CONTEXT, Budget, exponential
+from qmlir.checker.functions import CONTEXT, Budget, falling_exponentials
 from qmlir.checker.intervals import interpolated, rows_of, tap_counts
 from qmlir.checker.network import Network, Node
 from qmlir.checker.normalizations import fraction_of_quotients
@@ -165,7 +165,8 @@ def _entries_off(r: _Rounding, table: Sequence[int], scale: float, one: Decimal)
     r.budget.spend(last + 1)
     with localcontext(CONTEXT):
         step = Decimal(scale)
-        return Fraction(max(abs(exponential(-d * step) * one - table[d]) for d in range(last + 1)))
+        exact = falling_exponentials(step, last + 1)
+        return Fraction(max(abs(each * one - held) for each, held in zip(exact, table[: last + 1], strict=True)))
 
 
 def _reached(r: _Rounding) -> int:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from qmlir.checker.unproven import UnprovenError
@@ -52,9 +52,24 @@ INFINITY = Decimal("Infinity")
 ZERO, ONE, TWO = Decimal(0), Decimal(1), Decimal(2)
 
 
+@lru_cache(1 << 16)  # of a table of 16 bits, numbers below and above its zero point have exponentials in common
 def exponential(x: Real) -> Real:
     """e^x; 0 and infinity for arguments so far from 0 that no scale tells the difference."""
-    return ZERO if x < -2000 else INFINITY if x > 2000 else x.exp()
+    return ZERO if x < -2000 else INFINITY if x > 2000 else CONTEXT.exp(x)
+
+
+def falling_exponentials(step: Real, count: int) -> Iterator[Real]:
+    """e^(−n · step) for n from 0 below `count`: products of e^(−256a · step) and e^(−b · step), to 25 digits."""
+    coarse, fine = Context(prec=2 * DIGITS), Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
+
+    def power(n: int) -> Real:
+        x = coarse.multiply(Decimal(-n), step)
+        return ZERO if x < -2000 else coarse.exp(x)
+
+    parts = [power(b) for b in range(256)]
+    for start in range(0, count, 256):
+        first = power(start)
+        yield from (fine.multiply(first, part) for part in parts[: count - start])
 
 
 _exp = exponential
@@ -65,7 +80,8 @@ def _log(x: Real) -> Real:
 
 
 def _sigmoid(x: Real) -> Real:
-    return ONE / (ONE + _exp(-x)) if x >= 0 else _exp(x) / (ONE + _exp(x))
+    small = _exp(-abs(x))
+    return (ONE if x >= 0 else small) / (ONE + small)
 
 
 def _tanh(x: Real) -> Real:

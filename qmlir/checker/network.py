@@ -224,6 +224,15 @@ def network_of(module: ModuleOp) -> Network:
     return replace(network, strange=(*network.strange, *beside))
 
 
+def entries_of(module: ModuleOp) -> list[Network]:
+    """The functions of a verified module in order, which has nothing beside them."""
+    functions, others = _functions(module)
+    if not functions:
+        raise UnprovenError("no function", "must have functions").at("builtin.module", "entries")
+    beside = tuple(f"{each} beside the network's functions" for each in others)
+    return [replace(each, strange=(*each.strange, *beside)) for each in (_Reader().read(op) for op in functions)]
+
+
 class _Reader:
     """Numbers the values of a function."""
 

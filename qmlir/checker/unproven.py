@@ -30,9 +30,11 @@ class RefusedError(NodeError):
     """Raised for an operation, a command or a function of which a certificate cannot be derived.
 
     index  the place of the operation in its function; None for all else
+    entry  the name of the function, of a network with several entries
     """
 
     index: int | None = None
+    entry: str | None = None
 
     @property
     def without_remedy(self) -> str:

@@ -138,13 +138,19 @@ def _text(certificate: Mapping[str, Any]) -> str:
     """The text of a certificate, with an operation or a constant on each line."""
     import json
 
-    def lines(value: Any) -> str:
+    def lines(key: str, value: Any, margin: str) -> str:
         if not isinstance(value, list):
             return json.dumps(value)
-        entries = [f"\n    {json.dumps(each)}" for each in cast("list[Any]", value)]
-        return f"[{','.join(entries)}\n  ]" if entries else "[]"
+        inner, each = f"{margin}  ", cast("list[Any]", value)
+        texts = [fields(e, inner) if key == "entries" else json.dumps(e) for e in each]
+        return "[" + ",".join(f"\n{inner}{text}" for text in texts) + f"\n{margin}]" if texts else "[]"
 
-    return "{\n" + ",\n".join(f'  "{key}": {lines(value)}' for key, value in certificate.items()) + "\n}\n"
+    def fields(value: Mapping[str, Any], margin: str) -> str:
+        inner = f"{margin}  "
+        texts = [f'{inner}"{key}": {lines(key, own, inner)}' for key, own in value.items()]
+        return "{\n" + ",\n".join(texts) + f"\n{margin}}}"
+
+    return fields(certificate, "") + "\n"
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -171,7 +177,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """The least slack of all sums in bits, and the largest errors in steps of results of 8 or 16 bits."""
-    operations: list[Mapping[str, Any]] = certificate["operations"]
+    operations = [op for network in _networks(certificate) for op in network["operations"]]
     errors = {
         f"{kind}_error": max(
             (
@@ -184,6 +190,11 @@ def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
         for kind in ERRORS
     }
     return {"slack": _least_slack(operations), **errors}
+
+
+def _networks(certificate: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """What a certificate states about each entry of a network, or about the network."""
+    return certificate["entries"] if certificate["about"] == "entries" else [certificate]
 
 
 def _least_slack(entries: Sequence[Mapping[str, Any]]) -> int | None:
@@ -220,8 +231,16 @@ def _say_bounds(counts: Mapping[str, Any]) -> None:
 
 def _show(certificate: Mapping[str, Any]) -> None:
     """Prints the sums and the floats at entry and exit, as a table."""
+    for network in _networks(certificate):
+        if "name" in network:
+            say(f'entry "{network["name"]}"')
+        _show_network(network)
+
+
+def _show_network(network: Mapping[str, Any]) -> None:
+    """Prints the table of one function."""
     rows: list[tuple[str, ...]] = []
-    for each in certificate["operations"]:
+    for each in network["operations"]:
         if (sums := each.get("accumulators")) is not None:
             ends = str(min(sums["lowest"])), str(max(sums["highest"]))
             rows.append((each["node"], each["operation"], str(sums["bits"]), *ends, str(sums["slack"])))
@@ -229,7 +248,7 @@ def _show(certificate: Mapping[str, Any]) -> None:
     if rows:
         terminal().print(table_of(headings, rows, headings[2:], names=("layer",), whole=("sums of",)))
     for place in ("entry", "exit"):
-        for each in certificate[place]:
+        for each in network[place]:
             say(f'float at the {place}: {each["operation"]} "{each["node"]}"')
 
 

@@ -129,13 +129,13 @@ class MainLowering:
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
         self.chosen: dict[str, str] = {}
         self.packed_tables: list[tuple[Block, PackedTable]] = []  # the layers' matrices of bytes so far
+        self.packed: dict[tuple[SSAValue, Kernel], SSAValue] = {}
 
     def note_table(self, table: PackedTable) -> None:
         """Notes the form in which the layer that is being lowered has its weights."""
         assert self.at is not None
         assert self.at.parent is not None
         self.packed_tables.append((self.at.parent, table))
-        self.packed: dict[tuple[SSAValue, Kernel], SSAValue] = {}
 
     # -- operands --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,9 @@ the dtype and the first bytes. The text form depends on the size and on the prin
     #qmlir.weights<tensor<8x5x5x1xf32>, dense_resource<conv1>>              `--weights=resource`: after the module
     #qmlir.weights<tensor<8x5x5x1xf32>, elided>                             all other cases; cannot be parsed again
 
+A type with more scales than that is printed once, before the module, as an alias: `!scales0 = !quant.uniform<…>`. The
+scales of layers would be most of a language model's text, each at the constant and at the layer that reads it.
+
 In the generic form, which mlir-opt reads, `--weights=resource` prints upstream's `dense_resource<conv1> : tensor<…>` in
 place of the attribute, because mlir-opt drops a resource if it knows no use of it. The parser restores the attribute.
 """
@@ -25,7 +28,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
-from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, DenseIntOrFPElementsAttr, ModuleOp, TensorType
 from xdsl.ir import Attribute, Data, Operation, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -294,6 +297,9 @@ def _from_hexadecimal(parser: AttrParser, digits: str, dtype: np.dtype[Any], at:
 # Printing
 
 
+ALIASED = "text_alias"
+"""The property of a type that says how its aliases begin; empty if its text is short."""
+
 _NUMBERED = re.compile(r"_\d+$")
 
 
@@ -311,8 +317,28 @@ class WeightsPrinter(Printer):
     """Key → resource that the printed module expects after it."""
     _keys: dict[tuple[object, ...], str] = field(default_factory=dict[tuple[object, ...], str], kw_only=True)
     _current: Operation | None = field(default=None, kw_only=True)
+    _aliases: dict[Attribute, str] | None = field(default=None, kw_only=True)
+    """Long types in the order in which they are met → their aliases, while a module is printed."""
 
     def print_op(self, op: Operation) -> None:
+        if isinstance(op, ModuleOp) and self._current is None:
+            self._print_module(op)
+        else:
+            self._print_op(op)
+
+    def _print_module(self, module: ModuleOp) -> None:
+        """Prints the aliases of types whose text is long, each once, and the module behind them."""
+        out, self.stream, self._aliases = self.stream, StringIO(), {}
+        self._print_op(module)
+        text, aliases = self.stream.getvalue(), self._aliases
+        self.stream, self._aliases = out, None
+        for attribute, alias in aliases.items():
+            self.print_string(f"{alias} = ")
+            self.print_attribute(attribute)
+            self.print_string("\n")
+        self.print_string(text)
+
+    def _print_op(self, op: Operation) -> None:
         outer, self._current = self._current, op
         super().print_op(op)
         self._current = outer
@@ -327,7 +353,9 @@ class WeightsPrinter(Printer):
         return super().print_ssa_value(value)
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if isinstance(attribute, WeightsAttr) and self.mode is WeightsMode.RESOURCE and attribute.is_large:
+        if self._aliases is not None and (named := str(getattr(attribute, ALIASED, ""))):
+            self.print_string(self._aliases.setdefault(attribute, f"!{named}{len(self._aliases)}"))
+        elif isinstance(attribute, WeightsAttr) and self.mode is WeightsMode.RESOURCE and attribute.is_large:
             key = self.resource_key(attribute.array, attribute.array.itemsize)
             self.print_string(f"dense_resource<{key}> : ")
             self.print_attribute(attribute.type)

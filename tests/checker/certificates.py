@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 import qmlir
 from qmlir.cli.main import main
 from tests.checker.networks import floats
+from tests.frontends.onnx.decoder import PLACES, STATES, decoder, samples
 
 NAME = "net.json"
 
@@ -123,6 +125,16 @@ def machine_code(folder: Path) -> Path:
     return _certified(folder / "net.o")
 
 
+def entries(folder: Path) -> Path:
+    """Quantizes a decoder for calls of four rows and of one, and certifies both."""
+    onnx.save(decoder(rows="rows"), folder / "decoder.onnx")
+    sizes = {"prefill": 4, "decode": 1}
+    networks = {n: qmlir.load(folder / "decoder.onnx", bind={"rows": r}, state=STATES) for n, r in sizes.items()}
+    data = [samples(PLACES // 4, seed, 4) for seed in range(3)]
+    qmlir.save(qmlir.quantize(networks, data=data, measure=False), folder / "q.mlir")
+    return _certified(folder / "q.mlir")
+
+
 CERTIFICATES: Mapping[str, Callable[[Path], Path]] = {
     "int8": of_network(SUMS, schema="symmetric", per_channel=False),
     "per channel": of_network(RESIZED, per_channel=True),
@@ -134,6 +146,7 @@ CERTIFICATES: Mapping[str, Callable[[Path], Path]] = {
     "few bits": of_network(SUMS, weight_precision="int4"),
     "groups": of_network(GROUPED, weight_precision="int4", granularity="group-32"),
     "codebook": of_network(SUMS, weight_precision="int4", weight_levels="codebook"),
+    "entries": entries,
     "program": program("nmp"),
     "packed program": program("nmp", {"queue.exec.unpacks": [3, 4]}, weight_precision="int4"),
 }

@@ -19,7 +19,7 @@ from tests.conftest import ROOT
 VALIDATOR = Draft202012Validator(schema())
 
 
-@pytest.fixture(scope="module", params=["per channel", "program"])
+@pytest.fixture(scope="module", params=["per channel", "entries", "program"])
 def certificate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return read(CERTIFICATES[request.param](tmp_path_factory.mktemp("certificate")))
 
@@ -58,10 +58,16 @@ def test_other_validators_agree(path: tuple[str | int, ...], value: Any, certifi
 
 def test_numbers_are_strict(certificate: dict[str, Any]) -> None:
     """A point or a truth value in place of an integer is refused, although JSON Schema takes 1.0 for an integer."""
-    lists = [each for key in ("operations", "commands") for each in certificate.get(key, ())]
-    for value in (float(lists[0]["index"]), bool(lists[0]["index"])):
+
+    def indexed(certificate: dict[str, Any]) -> dict[str, Any]:
+        """The first operation or command."""
+        holder = certificate["entries"][0] if "entries" in certificate else certificate
+        return holder["operations" if "operations" in holder else "commands"][0]
+
+    index = indexed(certificate)["index"]
+    for value in (float(index), bool(index)):
         changed = json.loads(json.dumps(certificate))
-        changed["operations" if "operations" in certificate else "commands"][0]["index"] = value
+        indexed(changed)["index"] = value
         assert "index is not of type integer" in str(first_breach(changed, certificate["about"]))
 
 
@@ -75,6 +81,6 @@ def test_functions_are_those_that_the_compiler_states() -> None:
 
 def test_the_page_lists_what_is_on_trust() -> None:
     page = (Path(ROOT) / "docs" / "certificates.md").read_text()
-    for about in ("network", "program", "object"):
+    for about in ("network", "entries", "program", "object"):
         for each in trusted_fields(about):
             assert f"`{str(each.field).rpartition('.')[2]}`" in page, each.field

@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from qmlir.cli.documents import schema
 from qmlir.cli.main import main
+from tests.checker.certificates import CERTIFICATES
 from tests.cli.small import Small, is_one_paragraph, run, write_small
 
 VALIDATOR = Draft202012Validator(schema())
@@ -43,6 +44,33 @@ def test_a_certificate_is_written_and_holds(small: Small, capsys: pytest.Capture
     assert certificate["source"]["file"] == "q.mlir"
     assert run("certify", "--check", small / "c.json") == 0
     assert "c.json: holds: " in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_entries_have_one_certificate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = CERTIFICATES["entries"](tmp_path)
+    capsys.readouterr()
+    assert run("certify", tmp_path / "q.mlir", "-o", path) == 0
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if line.startswith("entry ")] == ['entry "prefill"', 'entry "decode"']
+    certificate = json.loads(path.read_text())
+    assert [each["name"] for each in certificate["entries"]] == ["prefill", "decode"]
+    assert [each["file"] for each in certificate["artefact"]] == ["net.integers.mlir", "net.integers.safetensors"]
+    assert run("certify", "--check", path) == 0
+    both = capsys.readouterr().out
+    assert run("certify", tmp_path / "q.mlir", "--entry", "decode", "-o", tmp_path / "decode.json") == 0
+    assert json.loads((tmp_path / "decode.json").read_text())["about"] == "network"
+    counts = [len(each["operations"]) for each in certificate["entries"]]
+    assert f"holds: {sum(counts)} operations" in both
+    assert f"integer-only: {counts[1]} operations" in capsys.readouterr().out
+
+
+def test_an_entry_that_the_artefact_has_more_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = CERTIFICATES["entries"](tmp_path)
+    certificate = json.loads(path.read_text())
+    del certificate["entries"][1]
+    path.write_text(json.dumps(certificate))
+    assert "entries of 1 elements, where 2 follow" in error_of(capsys, "--check", path)
 
 
 def test_what_is_on_trust_is_printed(small: Small, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,10 +3,14 @@
 import gc
 from collections.abc import Generator
 from threading import Barrier, Thread
+from weakref import ref
 
+import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.ir.garbage import OBJECTS, collected_rarely
+from qmlir.dialects.nn import ConstantOp
+from qmlir.ir.garbage import OBJECTS, WEIGHTS, collect_weights, collected_rarely
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +65,23 @@ def test_a_process_that_collects_more_rarely_keeps_its_setting(chosen: int) -> N
     with collected_rarely:
         assert gc.get_threshold()[0] == chosen
     assert gc.get_threshold()[0] == chosen
+
+
+def test_networks_with_large_weights_do_not_wait_for_the_collector() -> None:
+    def left(elements: int) -> bool:
+        """Whether a network that nobody needs is still there once a step has left one like it."""
+        network = ModuleOp([ConstantOp(np.zeros(elements, np.float32))])
+        array = ref(network.body.block.first_op)
+        like = network.clone()
+        del network
+        collect_weights(like)
+        return array() is not None
+
+    gc.set_threshold(1_000_000)
+    assert left(16)
+    assert not left(WEIGHTS // 4)
+    gc.disable()
+    try:
+        assert left(WEIGHTS // 4)
+    finally:
+        gc.enable()

@@ -29,6 +29,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.facts import NAME
 from qmlir.ir.names import NameAttr
 from qmlir.ir.side_file import map_side_file, side_array, write_side_file
+from qmlir.ir.source import parse_text
 from qmlir.ir.storage import write_module
 from qmlir.ir.weights import (
     INLINE_LIMIT,
@@ -459,3 +460,24 @@ def test_names_that_end_in_numbers_stay_apart(tmp_path: Path) -> None:
     save_module(load(tmp_path / "n.onnx"), tmp_path / "n.mlir")
     again = load(tmp_path / "n.mlir")
     assert sum(op.name == "nn.abs" for op in again.walk()) == len(names)
+
+
+@pytest.mark.parametrize(("channels", "aliases"), [(64, 0), (65, 1)])
+def test_long_types_are_printed_once(channels: int, aliases: int) -> None:
+    scales = ",".join(str(0.5 + i) for i in range(channels))
+    type = f"tensor<{channels}x1x!quant.uniform<i8:f32:0, {{{scales}}}>>"
+    source = f"""
+func.func @first(%x: {type}) -> {type} {{
+  func.return %x : {type}
+}}
+func.func @second(%x: {type}) -> {type} {{
+  func.return %x : {type}
+}}"""
+    module = parse_text(make_context(), source, "text")
+    for generic in (False, True):
+        text = module_text(module, WeightsMode.INLINE, generic=generic)
+        assert text.count("!scales0 = !quant.uniform<") == aliases
+        assert text.count("6.450000e+01") == aliases
+        assert parse_text(make_context(), text, "text").is_structurally_equivalent(module)
+    function = module_text(next(iter(module.body.block.ops)), WeightsMode.INLINE)
+    assert "!scales" not in function  # nothing stands before it

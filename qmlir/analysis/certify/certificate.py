@@ -14,7 +14,7 @@ from qmlir.analysis.certify.meaning import meaning_of
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program, unflattened
 from qmlir.checker.code import Code
-from qmlir.checker.document import certificate_of_file, certificate_of_network
+from qmlir.checker.document import certificate_of_entries, certificate_of_file, certificate_of_network
 from qmlir.checker.unproven import RefusedError
 from qmlir.compiler import Pipeline, context_of
 from qmlir.dialects import nn
@@ -22,7 +22,7 @@ from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.locations import place_of
-from qmlir.ir.signature import main_function
+from qmlir.ir.signature import entry_functions
 from qmlir.running.files import staged_at
 from qmlir.running.machine_code import to_machine_code
 from qmlir.stages import FOLD_CASTS, TO_INTEGERS
@@ -39,18 +39,28 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
         module: A quantized network, on the nn level or on the qint level; it stays unchanged.
 
     Returns:
-        The network on the qint level, which the proof is about, and the certificate without the hashes of files.
+        The network on the qint level, which the proof is about, and the certificate without the hashes of files. Of a
+        network with several entries, it is about all of them.
 
     Raises:
         NodeError: An operation computes on floats between the network's integers, or its integers may overflow.
     """
     integers, sources = lowered(module)
-    ops = list(main_function(integers).body.block.ops)
-    stated = [{"index": index, **meaning_of(each, sources[each])} for index, each in enumerate(ops) if each in sources]
+    ops = {function.sym_name.data: list(function.body.block.ops) for function in entry_functions(integers)}
+    stated = {name: {"operations": _stated(own, sources)} for name, own in ops.items()}
     try:
-        return integers, certificate_of_network(integers, {"operations": stated}, QMLIR)
+        if len(ops) > 1:
+            return integers, certificate_of_entries(integers, stated, QMLIR)
+        (only,) = stated.values()
+        return integers, certificate_of_network(integers, only, QMLIR)
     except RefusedError as error:
-        _raise(error, None if error.index is None else ops[error.index])
+        own = ops[error.entry or next(iter(ops))]
+        _raise(error, None if error.index is None else own[error.index])
+
+
+def _stated(ops: Sequence[Operation], sources: Mapping[Operation, Operation]) -> list[dict[str, Any]]:
+    """What the integers of a function's operations stand for."""
+    return [{"index": index, **meaning_of(each, sources[each])} for index, each in enumerate(ops) if each in sources]
 
 
 def _raise(error: RefusedError, op: Operation | None) -> NoReturn:
@@ -63,11 +73,12 @@ def is_quantized(module: ModuleOp) -> bool:
 
     Constants of quantized types do not count: a float network may store its weights so.
     """
-    function = main_function(module).body.block
-    data = set[SSAValue](function.args)
-    for op in function.ops:
-        if not data.isdisjoint(op.operands):
-            data.update(op.results)
+    data = set[SSAValue]()
+    for function in entry_functions(module):
+        data.update(function.body.block.args)
+        for op in function.body.block.ops:
+            if not data.isdisjoint(op.operands):
+                data.update(op.results)
     if any(isinstance(element_of(value), UniformType) for value in data):
         return True
     floats = float_operations(module, context_of(module))
@@ -126,14 +137,14 @@ def lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]:
     """
     quantized = Pipeline(*FOLD_CASTS)(module) if is_as_imported(module) else module.clone()
     numbered: list[Operation] = []
-    places = [op.location for op in main_function(quantized).body.block.ops]
-    for op in main_function(quantized).body.block.ops:
+    places = [op.location for op in _operations(quantized)]
+    for op in _operations(quantized):
         op.location = FileLineColLoc(StringAttr(_NUMBERED), IntAttr(len(numbered)), IntAttr(0))
         numbered.append(op)
     integers = quantized.clone()
     Pipeline(*TO_INTEGERS).apply(integers, context_of(module))
     sources: dict[Operation, Operation] = {}
-    for op in main_function(integers).body.block.ops:
+    for op in _operations(integers):
         place = place_of(op.location)
         if place is not None and place.file == _NUMBERED:
             source, op.location = numbered[place.line], places[place.line]
@@ -144,6 +155,11 @@ def lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]:
 
 
 _NUMBERED = "number of an operation"
+
+
+def _operations(module: ModuleOp) -> list[Operation]:
+    """The operations of all entries, in order."""
+    return [op for function in entry_functions(module) for op in function.body.block.ops]
 
 
 def file_hashes(files: Sequence[Path]) -> list[dict[str, str]]:

@@ -32,6 +32,7 @@ from qmlir.ir.interfaces import (
 )
 from qmlir.ir.samples import Axes, kept_axis, matmul_axis
 from qmlir.ir.weights import Weights
+from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.products import add_products
 
@@ -160,8 +161,13 @@ class WeightedOp(ContractionOp, abc.ABC):
             weights = self.w.owner.value
             key, held = (self.CHANNEL_AXIS, uniform(self.w).zero_points), _held_sums.setdefault(weights.data, {})
             if key not in held:
-                stored = np.moveaxis(self.less_zero_point(weights.array), self.CHANNEL_AXIS, 0)
-                held[key] = np.abs(stored.reshape(channels, prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
+                _, points = uniform(self.w).parameters_along(len(shape))
+                each = np.broadcast_to(points.astype(np.int32), shape)
+                stored, zeros = (np.moveaxis(a, self.CHANNEL_AXIS, 0) for a in (weights.array, each))
+                held[key] = np.zeros(channels, np.int64)
+                for block in blocks_of_rows(channels):
+                    sizes = np.abs(stored[block].astype(np.int32) - zeros[block])
+                    held[key][block] = sizes.sum(axis=tuple(range(1, sizes.ndim)), dtype=np.int64)
             return held[key]
         weights = uniform(self.w)
         low, high = min(weights.zero_points), max(weights.zero_points)

@@ -37,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.syntax import canonical, default_range, pair_text, storage_text, verify_scales, verify_storage
 from qmlir.ir.types import IntegerElement, element_type
+from qmlir.ir.weights import INLINE_LIMIT
 from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.schemas import exponent_of
 
@@ -95,6 +96,11 @@ class ScaledType(ParametrizedAttribute, TypeAttribute, ABC):
     def verify(self) -> None:
         verify_storage(self.storage, self.low.data, self.high.data)  # T1, T2
         verify_scales(self.expressed, self.scales)  # T3, T4
+
+    @property
+    def text_alias(self) -> str:
+        """How the name of an alias begins that stands for the type in the text of a module; empty if it needs none."""
+        return "scales" if len(self.packed_scales.data) > 8 * INLINE_LIMIT else ""
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

@@ -10,7 +10,7 @@ cache to another's.
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import MOST_THREADS
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.simd import AddBytesOp, DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.facts import INPUTS, PARALLEL, THREADS
@@ -67,18 +68,30 @@ class ShareItemsPass(ModulePass):
         for entry in entries if self.threads > 1 else ():
             if batch_of(entry) is not None:
                 THREADS.put(entry, self.threads)
-        for call in (each for entry in entries for each in entry.walk()):
-            if isinstance(call, func.CallOp) and (kernel := defined.get(call.callee.string_value())) is not None:
-                sharers = self._sharers(kernel, call, defined) if PARALLEL.on(kernel) else 1
-                if sharers > 1:
-                    THREADS.put(call, sharers)
+        for entry in entries:
+            from_memory = _constant_bytes(entry.body.block.ops) > CACHED
+            for call in entry.walk():
+                if isinstance(call, func.CallOp) and (kernel := defined.get(call.callee.string_value())) is not None:
+                    sharers = self._sharers(kernel, call, defined, from_memory) if PARALLEL.on(kernel) else 1
+                    if sharers > 1:
+                        THREADS.put(call, sharers)
 
-    def _sharers(self, kernel: func.FuncOp, call: func.CallOp, functions: Mapping[str, func.FuncOp]) -> int:
-        """How many threads are to share the items of a call."""
+    def _sharers(
+        self, kernel: func.FuncOp, call: func.CallOp, functions: Mapping[str, func.FuncOp], from_memory: bool
+    ) -> int:
+        """How many threads are to share the items of a call, whose constants may be too many for caches."""
         begin, items = (_number(value) for value in call.arguments[-2:])
         if begin != 0 or items is None or min(self.threads, items) < 2:
             return 1
-        return min(self.threads, items, work_of(kernel, items, functions) // self.least_work)
+        work = work_of(kernel, items, functions)
+        if from_memory:
+            work = max(work, _constant_bytes(v.owner for v in call.arguments) * FROM_MEMORY // REGISTER)
+        return min(self.threads, items, work // self.least_work)
+
+
+def _constant_bytes(owners: Iterable[Operation | Block]) -> int:
+    """The bytes of the constants among operations."""
+    return sum(op.value.array.nbytes for op in {*owners} if isinstance(op, ConstantBufferOp))
 
 
 def _number(value: SSAValue) -> int | None:
@@ -100,6 +113,13 @@ def _number(value: SSAValue) -> int | None:
 
 REGISTER = 32
 """Bytes that one instruction computes."""
+
+CACHED = 4 << 20
+"""Bytes of an entry's constants up to which they are taken to stay in a processor's cache from call to call."""
+
+FROM_MEMORY = 12
+"""Instructions in the time in which a processor reads 32 bytes from memory, at 16 GB/s: a layer that reads each weight
+once, as those of a decoder of one row do, waits for its weights."""
 
 COSTS: Mapping[type[Operation], int] = {
     **dict.fromkeys((arith.ConstantOp, scf.YieldOp, vector.BitcastOp, vector.BroadcastOp, vector.ExtractOp), 0),

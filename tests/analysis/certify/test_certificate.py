@@ -70,6 +70,22 @@ def test_a_channel_that_overflows_is_named() -> None:
     assert f"got sums from -25600 to {most + 1} in channel 1" in refused
 
 
+def test_every_entry_is_certified() -> None:
+    most = (1 << 31) - 1
+    first, second = _layer(0).replace("@main", "@prefill"), _layer(most - 25400).replace("@main", "@decode")
+    certificate = certificate_of(parse_text(make_context(), first + second, "text"))[1]
+    assert certificate["about"] == "entries"
+    assert [each["name"] for each in certificate["entries"]] == ["prefill", "decode"]
+    highest = [max(each["operations"][0]["accumulators"]["highest"]) for each in certificate["entries"]]
+    assert highest == [25400, most]
+    alone = certificate_of(parse_text(make_context(), _layer(most - 25400), "text"))[1]
+    assert {key: alone[key] for key in ("entry", "exit", "weights", "operations")} | {"name": "decode"} == (
+        certificate["entries"][1]
+    )
+    too_much = _layer(most - 25399).replace("@main", "@decode")
+    assert f"got sums from -25600 to {most + 1} in channel 1" in _refused(first + too_much)
+
+
 def test_a_partial_sum_counts() -> None:
     """Products that cancel overflow all the same, if they come in an order that no one chose."""
     most = (1 << 31) - 1

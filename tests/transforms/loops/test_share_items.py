@@ -1,5 +1,6 @@
 """share-items: the work that it estimates is what loops do, and the shares are as many as are worth it."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,8 +8,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.ir.context import make_context
 from qmlir.ir.facts import THREADS
+from qmlir.ir.weights import WeightsAttr
 from qmlir.transforms.loops.share_items import ShareItemsPass, work_of
 
 
@@ -105,3 +108,22 @@ def test_each_share_has_an_item_and_the_least_work(items: int, threads: int, lea
     assert 1 <= sharers <= min(threads, items)
     assert sharers == 1 or 2 * items >= sharers * least
     assert sharers == min(threads, items) or 2 * items < (sharers + 1) * least
+
+
+@pytest.mark.parametrize(
+    ("elements", "others", "shares"),
+    [
+        (1 << 20, 1 << 10, None),  # all constants stay in a cache, and 1000 copies are little work
+        (1 << 20, 1 << 23, 2),  # they do not: reading a mebibyte takes as long as 393,216 instructions
+        (1 << 16, 1 << 23, None),  # and 64 KiB as long as 24,576
+    ],
+)
+def test_reading_constants_from_memory_is_work(elements: int, others: int, shares: int | None) -> None:
+    module = _module(COPY, 1000)
+    main = functions(module)[0]
+    call = next(op for op in main.body.block.ops if isinstance(op, func.CallOp))
+    held, beside = (ConstantBufferOp(WeightsAttr(np.zeros(n, np.int8))) for n in (elements, others))
+    main.body.block.insert_ops_before([held, beside], call)
+    call.operands[0] = held.result
+    ShareItemsPass(threads=2).apply(make_context(), module)
+    assert THREADS.of(call) == shares

@@ -197,7 +197,7 @@ def test_rows_are_rounded_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     module, samples = parsed(DEEP), pictures(20, 1)
     profile, made = learnt(module, samples), list[list[Array]]()
     for rows in (4096, 3):
-        monkeypatch.setattr("qmlir.transforms.quantize.adjust.round_weights.ROWS", rows)
+        monkeypatch.setattr("qmlir.numerics.blocks.ROWS", rows)
         quantized = qmlir.quantize(module, profile, data=samples, weight_precision="int4", measure=False)
         made.append([w for w, _ in weights(quantized)])
     assert all((a == b).all() for a, b in zip(*made, strict=True))

@@ -21,6 +21,7 @@ from qmlir.ir.levels import levels_of, stating, with_other_values
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import codebooks
+from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.levels import Choices, Entries, Levels, Multiples
 from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
 from qmlir.numerics.schemas import QuantizationError
@@ -73,10 +74,6 @@ most 0.2 dB, and the decisions on a few samples of a thousand."""
 
 VALUES = 1 << 24
 """The largest number of values that are kept of a layer's data: layers with long sums get fewer positions."""
-
-
-ROWS = 4096
-"""Rows of weights that are rounded at a time; each is rounded by itself."""
 
 
 @dataclass(frozen=True)
@@ -230,7 +227,7 @@ def _rounded(
     del halves
     form = whole.covariance()
     if share is not None:
-        for rows in _blocks_of_rows(targets.shape[1]):
+        for rows in blocks_of_rows(targets.shape[1]):
             targets[:, rows] += share * _shift(whole, form, rows)
     del whole
     if searches:
@@ -241,7 +238,7 @@ def _rounded(
         targets = targets / _of_rows(factors, terms)
         integers = _nearest(layer, cast, terms, choices)
     chosen = np.empty_like(targets)
-    for rows in _blocks_of_rows(targets.shape[1]):
+    for rows in blocks_of_rows(targets.shape[1]):
         wanted, old = targets[:, rows], integers[:, rows]
         found = near_integers(wanted, form, choices.in_rows(rows))
         better = cost(found, wanted, form) < cost(old, wanted, form)
@@ -395,7 +392,7 @@ def _share(one: Moments, other: Moments) -> float:
     gain, size = 0.0, 0.0
     for here, there in ((one, other), (other, one)):
         form = here.covariance()
-        for rows in _blocks_of_rows(here.xy.shape[2]):
+        for rows in blocks_of_rows(here.xy.shape[2]):
             shift = _shift(here, form, rows)
             gain += float(np.einsum("gmk,gkm->", shift, there.xy[:, :, rows] / there.samples))
             size += float(np.einsum("gmk,gmk->", shift, shift @ there.mean_xx))
@@ -405,9 +402,3 @@ def _share(one: Moments, other: Moments) -> float:
 def _shift(moments: Moments, form: Array, rows: slice) -> Array:
     """H⁻¹·cov(x̂, error) of some rows, [g, m, k]: the change of weights that makes up for the error of the sums."""
     return np.linalg.solve(form, moments.xy[:, :, rows] / moments.samples).swapaxes(1, 2)
-
-
-def _blocks_of_rows(count: int) -> Iterator[slice]:
-    """The rows of weights in blocks, since all float64 numbers of a large vocabulary take much memory."""
-    for first in range(0, count, ROWS):
-        yield slice(first, first + ROWS)

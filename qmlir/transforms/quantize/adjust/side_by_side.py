@@ -226,21 +226,21 @@ class SideBySide:
 
     @on_one_thread
     def run(self, *steps: Step) -> int:
-        """Evaluates the block up to its last contraction; each contraction first takes the steps, which may change it.
+        """Evaluates the block up to the last contraction that takes the steps, each of which may change it.
 
         Contractions that give sums of 32 bits stay as they are: the error that steps lessen follows the loud samples,
-        and the readers of such sums need the digits of the quiet ones.
+        and the readers of such sums need the digits of the quiet ones. Behind the last of the others, nothing is
+        evaluated: of a language model whose rows all have scales of their own, nothing at all.
 
         Returns:
             The number of contractions that a step changed.
         """
         operations = list(self.block.ops)
-        contractions = [i for i, op in enumerate(operations) if isinstance(op, WeightedOp)]
+        adjusted = [i for i, op in enumerate(operations) if _takes_steps(op)]
         changed = 0
-        for op in operations[: contractions[-1] + 1 if contractions else 0]:
+        for op in operations[: adjusted[-1] + 1 if adjusted else 0]:
             operands = list(op.operands)
-            empty = any(0 in shape_of(v) for v in op.results)
-            if isinstance(op, WeightedOp) and is_cast(op.x) and not empty and not _gives_words(op):
+            if isinstance(op, WeightedOp) and _takes_steps(op):
                 changed += self._adjust(op, steps)
             elif op.results:
                 self._evaluate(op)
@@ -294,6 +294,13 @@ class SideBySide:
             if self.unread[value] <= 0:
                 self.floats.pop(value, None)
                 self.quantized.pop(value, None)
+
+
+def _takes_steps(op: Operation) -> bool:
+    """Whether an operation is a contraction of quantized data that steps may change."""
+    if not isinstance(op, WeightedOp) or not is_cast(op.x) or any(0 in shape_of(v) for v in op.results):
+        return False
+    return not _gives_words(op)
 
 
 def _gives_words(op: WeightedOp) -> bool:

@@ -52,6 +52,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name, set_names, take_over, tensor_name
 from qmlir.ir.signature import defined_functions
+from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.hadamard import Matrix, block_of, rotation
 from qmlir.transforms.quantize.adjust.channel_pairs import constant_array, is_scalable
 from qmlir.transforms.quantize.adjust.gained_channels import layers_behind, moves_rows
@@ -113,7 +114,8 @@ class Table:
         base, own = (a[rows, np.arange(weights.shape[1])].astype(np.float64) for a in (self.before, weights))
         factors: Factors = np.where(base == 0, 1, own / np.where(base == 0, 1, base))
         some = slice(0, None, max(1, len(weights) // 8))  # rejects other weights at once
-        like = all(np.allclose(weights[i], self.before[i] * factors, rtol=EQUAL) for i in (some, slice(None)))
+        blocks = (some, *blocks_of_rows(len(weights)))
+        like = all(np.allclose(weights[i], self.before[i] * factors, rtol=EQUAL) for i in blocks)
         return factors if like else None
 
 

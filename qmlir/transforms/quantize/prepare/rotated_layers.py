@@ -18,11 +18,9 @@ from qmlir.ir.facts import LEVELS, ROTATED
 from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import name_hint, names_of_value, set_names
+from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.hadamard import Matrix
 from qmlir.transforms.quantize.adjust.channel_pairs import constant_array, set_constant
-
-ROWS = 4096
-"""The rows of a table that are multiplied at once: beside a large table stands a part of it in f64 only."""
 
 
 class InexactError(Exception):
@@ -36,8 +34,8 @@ def times(rows: Array, matrix: Matrix) -> Array:
     """
     flat = rows.reshape(-1, len(matrix))
     found = np.empty(flat.shape, np.float32)
-    for start in range(0, len(flat), ROWS):
-        found[start : start + ROWS] = flat[start : start + ROWS].astype(np.float64) @ matrix
+    for block in blocks_of_rows(len(flat)):
+        found[block] = flat[block].astype(np.float64) @ matrix
     found.flags.writeable = False  # constants that are made of it share its memory
     return found.reshape(rows.shape)
 

@@ -49,6 +49,7 @@ from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
+from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.schemas import choose_weight_quantization, power_of_two_above
 
@@ -235,8 +236,11 @@ def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
     """
     table = cast(ConstantOp, op.x.owner)
     scales = choose_weight_quantization(table.value.array, 0, "symmetric", "int8", where=f"table {node_name(op)}")
-    stored = np.rint(table.value.array / scales[:, None])
-    quotients = ConstantOp((stored / ROW_LIMIT).astype(np.float32))
+    shares = np.empty(table.value.array.shape, np.float32)
+    for rows in blocks_of_rows(len(shares)):
+        shares[rows] = np.rint(table.value.array[rows] / scales[rows, None]) / ROW_LIMIT
+    shares.flags.writeable = False  # the constant shares its memory
+    quotients = ConstantOp(shares)
     magnitudes = ConstantOp((scales[:, None] * ROW_LIMIT).astype(np.float32))
     lookups = [GatherOp.make([c.y, op.indices], {"axis": op.axis}) for c in (quotients, magnitudes)]
     product = MultiplyRowsOp.make([g.y for g in lookups])
@@ -301,9 +305,16 @@ def _axes(op: ContractionOp, place: int) -> Sequence[int]:
 def _largest_sum(op: ContractionOp) -> float:
     """The largest magnitude of sums of data in [−1, 1]."""
     constant = cast(ConstantFactor, constant_factor(op))
-    weights = np.abs(constant.numbers.astype(np.float64))
+    if isinstance(op, FullyConnectedOp):
+        numbers = constant.numbers
+        return max(float(_magnitudes(numbers[rows]).sum(axis=1).max()) for rows in blocks_of_rows(len(numbers)))
+    weights = _magnitudes(constant.numbers)
     if isinstance(op, WeightedOp):
         sums = weights.sum(axis=tuple(i for i in range(weights.ndim) if i != op.CHANNEL_AXIS))
     else:
         sums = weights.sum(axis=-2 if constant.place else -1)
     return float(sums.max())
+
+
+def _magnitudes(numbers: Array) -> Array:
+    return np.abs(numbers.astype(np.float64))
