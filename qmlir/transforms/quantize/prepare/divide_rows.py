@@ -20,7 +20,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import Bounds, ObserveOp
-from qmlir.dialects.nn import ConstantOp, DivideRowsOp, FullyConnectedOp, GatherOp, MatMulOp, RowMagnitudesOp
+from qmlir.dialects.nn import ConstantOp, DivideRowsOp, FullyConnectedOp, GatherOp, MatMulOp, ReshapeOp, RowMagnitudesOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import shape_of
@@ -58,13 +58,13 @@ class DivideRowsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         default, target, runtime = config_of(op).op_config(), target_of(ctx), runtime_of(op)
         for function in defined_functions(op):
-            block, made = function.body.block, dict[SSAValue, tuple[RowMagnitudesOp, DivideRowsOp]]()
+            block, made = function.body.block, dict[Tensor, tuple[RowMagnitudesOp, DivideRowsOp]]()
             lookups = [o for o in block.ops if isinstance(o, GatherOp) and _is_of_table(o)]
             lookups = [o for o in lookups if is_dynamic(op_config_of(o, default))]
             for layer, bounds in layers_with_rows(block, default).items():
                 op_config = op_config_of(layer, default)
                 _require_rows(layer, op_config, target, runtime)
-                x = layer.operands[0]
+                x = _tensor(layer.operands[0])
                 if x not in made:
                     made[x] = rows_in_integers(layer)
                     add_settings(made[x][1], BYTES)
@@ -83,6 +83,17 @@ BYTES = {"precision": "int8", "schema": "symmetric"}
 
 Layer: TypeAlias = FullyConnectedOp | MatMulOp
 """A layer, or a product with a constant matrix."""
+
+Tensor: TypeAlias = tuple[SSAValue, tuple[int, ...]]
+"""A tensor: the value that it is, perhaps with other dimensions, and its own dimensions."""
+
+
+def _tensor(value: SSAValue) -> Tensor:
+    """Returns what identifies the elements of a tensor: exporters give each of its layers a reshape of its own."""
+    source = value
+    while isinstance(source.owner, ReshapeOp):
+        source = source.owner.x
+    return source, tuple(shape_of(value))
 
 
 def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.calib import Observation, ObserveOp
+from qmlir.dialects.calib import Observation, ObserveOp, bounds_attribute
 from qmlir.dialects.nn import (
     AbsOp,
     AddOp,
@@ -226,6 +226,13 @@ def divide_rows_in_integers(
     for between in after[:-1]:
         room = added if between is product else 0.0
         observe(between.results[0], f"{named} {between.name}", (bounds[0] - room, bounds[1] + room))
+
+
+def bound_sums(op: FullyConnectedOp | MatMulOp) -> None:
+    """Writes anew how far the sums of divided rows reach on their observer, for a contraction with other weights."""
+    bound = _largest_sum(op)
+    for observer in [u.operation for u in op.y.uses if isinstance(u.operation, ObserveOp)]:
+        observer.range = bounds_attribute(-bound, bound)
 
 
 def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
