@@ -24,13 +24,3 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
   calib.observe %2 {name = "y", range = [0.0, 303.0]} : tensor<1x1xf32>
   func.return %2 : tensor<1x1xf32>
 }
-
-// Layers that read rows with scales of their own read quotients of the divided channels, and their magnitudes; the bounds of their sums follow the weights.
-// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy activations=dynamic}" --divide-rows --equalize-channels %s | filecheck %s --check-prefix=ROWS
-// ROWS-LABEL: func.func @main
-// ROWS: nn.constant <tensor<2xf32>, [3.16227{{.*}}, 31.6227{{.*}}]>
-// ROWS: nn.row_magnitudes %[[X:.*]] : tensor<1x2xf32> -> tensor<1x1xf32>
-// ROWS: %[[Q:.*]] = nn.divide_rows %[[X]]
-// ROWS: %[[W:.*]] = nn.constant <tensor<1x2xf32>, [0.31622{{.*}}, 3.16227{{.*}}]>
-// ROWS: %[[S:.*]] = nn.fully_connected %[[Q]], %[[W]]
-// ROWS-NEXT: calib.observe %[[S]] {name = "{{.*}} sums", range = [-3.4785{{.*}} : f64, 3.4785{{.*}} : f64]}

@@ -75,7 +75,7 @@ from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.margins import FURTHER, leaves_room
 from qmlir.transforms.quantize.ranges.row_scales import bound_sums
 
-LEAST_GAIN = 1.0
+LEAST_GAIN = 3.0
 """The decibels by which less noise makes up for a product in front of rows that have scales of their own."""
 
 ROWS = 512

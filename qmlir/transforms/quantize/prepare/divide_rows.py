@@ -20,7 +20,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import Bounds, ObserveOp
-from qmlir.dialects.nn import ConstantOp, DivideRowsOp, FullyConnectedOp, GatherOp, MatMulOp, ReshapeOp, RowMagnitudesOp
+from qmlir.dialects.nn import ConstantOp, DivideRowsOp, FullyConnectedOp, GatherOp, MatMulOp, RowMagnitudesOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import shape_of
@@ -32,9 +32,11 @@ from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.ranges.row_scales import (
     ROW_LIMIT,
+    Tensor,
     constant_factor,
     divide_rows_in_integers,
     divide_table,
+    reshaped,
     rows_in_integers,
 )
 
@@ -64,7 +66,7 @@ class DivideRowsPass(ModulePass):
             for layer, bounds in layers_with_rows(block, default).items():
                 op_config = op_config_of(layer, default)
                 _require_rows(layer, op_config, target, runtime)
-                x = _tensor(layer.operands[0])
+                x = reshaped(layer.operands[0])
                 if x not in made:
                     made[x] = rows_in_integers(layer)
                     add_settings(made[x][1], BYTES)
@@ -83,17 +85,6 @@ BYTES = {"precision": "int8", "schema": "symmetric"}
 
 Layer: TypeAlias = FullyConnectedOp | MatMulOp
 """A layer, or a product with a constant matrix."""
-
-Tensor: TypeAlias = tuple[SSAValue, tuple[int, ...]]
-"""A tensor: the value that it is, perhaps with other dimensions, and its own dimensions."""
-
-
-def _tensor(value: SSAValue) -> Tensor:
-    """Returns what identifies the elements of a tensor: exporters give each of its layers a reshape of its own."""
-    source = value
-    while isinstance(source.owner, ReshapeOp):
-        source = source.owner.x
-    return source, tuple(shape_of(value))
 
 
 def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:

@@ -33,7 +33,7 @@ class RotatePass(PassPipeline):
     what: Rotate = option(
         "residual",
         "residual: the residual streams that only RMS normalizations and layers read; all: also values of attention, "
-        "and products before layers",
+        "and products, results of GELU and its like, and layer normalizations before layers",
     )
 
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:

@@ -14,7 +14,7 @@ profile either: the weights bound them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
@@ -37,6 +37,7 @@ from qmlir.dialects.nn import (
     MulOp,
     MultiplyRowsOp,
     ReduceMaxOp,
+    ReshapeOp,
     RowMagnitudesOp,
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
@@ -45,7 +46,7 @@ from qmlir.dialects.nn.queries import bound_properties
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import NAME
-from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
@@ -63,6 +64,18 @@ MAGNITUDES = ".magnitudes"
 
 LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
+
+
+Tensor: TypeAlias = tuple[SSAValue, Shape]
+"""A tensor: the value that it is, perhaps with other dimensions, and its own dimensions."""
+
+
+def reshaped(value: SSAValue) -> Tensor:
+    """Returns what identifies the elements of a tensor: exporters give each of its layers a reshape of its own."""
+    source = value
+    while isinstance(source.owner, ReshapeOp):
+        source = source.owner.x
+    return source, tuple(shape_of(value))
 
 
 @dataclass(frozen=True)
