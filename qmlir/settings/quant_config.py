@@ -69,7 +69,15 @@ Rotate: TypeAlias = Literal["none", "residual", "all", "run-time"]
 Activations: TypeAlias = Literal["static", "dynamic"]
 
 RecipeName: TypeAlias = Literal[
-    "auto", "none", "detector", "super-resolution", "audio-front-end", "language-model", "decoder", "transformer"
+    "auto",
+    "none",
+    "detector",
+    "super-resolution",
+    "audio-front-end",
+    "language-model",
+    "text-encoder",
+    "decoder",
+    "transformer",
 ]
 
 Format: TypeAlias = tuple[Schema, Precision]
@@ -125,8 +133,9 @@ class QuantConfig:
     rotate: Rotate = option(
         "none",
         "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
-        "RMS normalizations and layers read; all: also of attention's values, and of products before layers, at run "
-        "time; run-time: of residual streams, at run time, which leaves all weights as they are",
+        "RMS normalizations and layers read; all: also of attention's values, and, at run time, of products, of "
+        "results of GELU and its like, and of layer normalizations before layers; "
+        "run-time: of residual streams, at run time, which leaves all weights as they are",
     )
     activations: Activations = option(
         "static",

@@ -7,6 +7,7 @@
 // RUN: qmlir-opt --quantize="recipe=decoder" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=transformer" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=language-model" %s | filecheck %s --check-prefix=ROWS
+// RUN: qmlir-opt --quantize="recipe=text-encoder" %s | filecheck %s --check-prefix=ROWS
 // RUN: qmlir-opt --quantize="rotate=none" %s | filecheck %s --check-prefix=GIVEN
 // RUN: not qmlir-opt --quantize="rotate=residual" %s 2>&1 | filecheck %s --check-prefix=LATE
 // RUN: not qmlir-opt --quantize="rotate=all" %s 2>&1 | filecheck %s --check-prefix=LATE

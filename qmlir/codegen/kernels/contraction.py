@@ -358,16 +358,22 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
         at_once=AT_ONCE if machine.halves else 1,
         fixed=machine.halves and together > 1,
     )
-    scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
-    scales = [state.constant(pack_multipliers(s, lanes)) for s in (scaling, task.offsets) if s is not None]
-    if task.block_sums is not None:
-        scales.append(task.block_sums)
-    given = [*narrow_bias(task.bias, packing.bits), *task.parameters]
-    buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     line = window.width * window.channels
     source = (x, (prod(memref_shape(x)) // line, line))
     shape = (window.batch * window.output[0], window.output[1], task.outputs)
-    call_on(state, task, kernel, kernel.items, source, [packed, *scales, *buffers], shape)
+    call_on(state, task, kernel, kernel.items, source, [packed, *_beside_weights(state, task, packing, lanes)], shape)
+
+
+def _beside_weights(state: MainLowering, task: Task[Arithmetic], packing: Packing, lanes: int) -> Iterator[SSAValue]:
+    """Yields what a kernel reads behind its weights: multipliers, sums of blocks, bias, numbers of the epilogue."""
+    scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
+    for numbers in (scaling, task.offsets):
+        if numbers is not None:
+            yield state.constant(pack_multipliers(numbers, lanes))
+    if task.block_sums is not None:
+        yield task.block_sums
+    for given in (*narrow_bias(task.bias, packing.bits), *task.parameters):
+        yield given if isinstance(given, SSAValue) else state.constant(pad_channels(given, lanes, task.groups))
 
 
 def note_rows(state: MainLowering, task: Task[Arithmetic], weights: Array, constant: Array, lanes: int) -> None:

@@ -14,6 +14,7 @@ from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
 from qmlir.settings.quant_config import OpConfig
+from qmlir.transforms.quantize.adjust.channel_pairs import set_constant
 from qmlir.transforms.quantize.adjust.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.adjust.gained_channels import GainedChannels, equalize_gains
 from qmlir.transforms.quantize.op_configs import OpConfigs
@@ -282,6 +283,57 @@ def test_gains_reach_layers_through_moved_rows(moves: str, rows: int, number: in
         assert new["token"].range != old["token"].range
 
 
+DIVIDED = """
+  %f = nn.reshape %2 {shape = array<i64: 3, 4>} : tensor<1x3x4xf32> -> tensor<3x4xf32>
+  %m = nn.row_magnitudes %f : tensor<3x4xf32> -> tensor<3x1xf32>
+  %r = nn.divide_rows %f : tensor<3x4xf32> -> tensor<3x4xf32>"""
+
+PRODUCT = "%z = nn.multiply_rows %y, %m : tensor<3x2xf32>, tensor<3x1xf32> -> tensor<3x2xf32>"
+OF_OTHERS = f"""
+  %o = nn.reshape %x {{shape = array<i64: 3, 4>}} : tensor<1x3x4xf32> -> tensor<3x4xf32>
+  %k = nn.row_magnitudes %o : tensor<3x4xf32> -> tensor<3x1xf32>
+  {PRODUCT.replace("%m", "%k")}"""
+READ_TWICE = f"""
+  {PRODUCT.replace("%z", "%k")}
+  %z = nn.add %k, %m : tensor<3x2xf32>, tensor<3x1xf32> -> tensor<3x2xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("products", "number"),
+    [(PRODUCT, 1), (OF_OTHERS, 0), (READ_TWICE, 0), ("", 0)],
+    ids=["multiplied", "by magnitudes of other rows", "magnitudes read twice", "not multiplied"],
+)
+def test_gains_reach_layers_through_divided_rows(products: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Quotients of other rows are the same function only where the sums are multiplied by the rows' magnitudes."""
+    monkeypatch.setattr("qmlir.transforms.quantize.adjust.gained_channels.LEAST_GAIN", 0.0)  # of four channels only
+    rng = np.random.default_rng(12)
+    data = [rng.standard_normal((1, 3, 4)).astype(np.float32) for _ in range(8)]
+    result = "%z" if products else "%y"
+    text = tokens(DIVIDED, 3).replace("func.return %y", f"{products}\n  func.return {result}")
+    module = calibrated(parsed(text), data)
+    equal = module.clone()
+    network, target = main_function(equal), load_target()
+    op_configs = OpConfigs(network.body.block, OpConfig(), target)
+    assert equalize_gains(network, [[x] for x in data], op_configs, target) == number
+    for x in data:
+        before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())
+
+
+def test_rows_that_gain_little_have_no_factors() -> None:
+    """A row's own scale serves channels of one magnitude; a product in front of it would cost time."""
+    rng = np.random.default_rng(13)
+    module = calibrated(parsed(tokens(TURNED, 3)), [rng.standard_normal((1, 3, 4)).astype(np.float32)])
+    (layer,) = (o for o in module.walk() if isinstance(o, FullyConnectedOp))
+    set_constant(layer, 1, np.ones((2, 4), np.float32))
+    rows = GainedChannels(layer.x, (), (), (layer,), "asymmetric", 8, rows=(layer,))
+    alike, unlike = 3.0 * np.ones(4), np.array([1.0, 300.0, 1.0, 1.0])
+    assert rows.factors(alike, alike, alike**2 / 9) is None
+    factors = rows.factors(unlike, unlike, unlike**2 / 9)
+    assert factors is not None
+    assert factors.argmax() == 1
+
+
 def _gains(module: ModuleOp) -> Array:
     """The constant that the product multiplies by."""
     (product,) = (o for o in module.walk() if isinstance(o, MulOp))
@@ -299,5 +351,6 @@ def test_the_share_leaves_the_least_noise() -> None:
     for bits in (4, 8, 16):
         gained = GainedChannels(layer.x, (), (), (layer,), "asymmetric", bits)
         factors = gained.factors(highest, highest, squares)
+        assert factors is not None
         spread.append(np.ptp(np.log(highest / factors)))
     assert spread[0] > spread[1] > spread[2]

@@ -172,6 +172,7 @@ def of_transformers(name: str) -> Callable[[Path], ModuleOp]:
         (lambda f: spectrum(f, joined=True), "audio-front-end", "energies of what layers without functions"),
         (of_transformers("decoder"), "decoder", "3 attentions under a causal mask"),
         (of_transformers("vit"), "transformer", "3 attentions"),
+        (of_transformers("bert"), "text-encoder", "a table of "),
         (norm, None, ""),
         (segmenting, None, ""),
         (classifying, None, ""),
@@ -254,6 +255,22 @@ def test_what_a_device_asks_for_stays(tmp_path: Path) -> None:
     assert {n for n, s in settings.settings.items() if s.origin == "device"} == {
         n for n, s in found.settings.items() if s.origin == "device"
     }
+
+
+def test_a_recipe_that_serves_not_all_is_for_who_names_it(tmp_path: Path) -> None:
+    """It can still be overridden; a network that was recognised says which recipe there is."""
+    module = of_transformers("bert")(tmp_path)
+
+    def options(**given: Any) -> tuple[Any, ...]:
+        settings = with_recipe(module, Policy(), resolve(Policy(), given), ranged=False)[1].settings
+        return tuple(settings[name].value for name in ("recipe", "activations", "rotate"))
+
+    assert options() == ("none", "static", "none")
+    assert options(recipe="text-encoder") == ("text-encoder", "dynamic", "all")
+    assert options(recipe="text-encoder", rotate="none") == ("text-encoder", "dynamic", "none")
+    kind = recognized(module)
+    assert kind is not None
+    assert "--recipe text-encoder would set a scale for each row that layers read, and rotations" in kind.text("none")
 
 
 def test_a_recipe_is_of_a_whole_network_and_known(

@@ -253,7 +253,16 @@ def has_own_range(op: Operation) -> bool:
     return not _OF_INTEGERS.issuperset(settings) or settings.get("precision") in HALVES
 
 
-_OF_INTEGERS = {"precision", "weight_precision", "granularity", "bias", "rounding", "weight_range", "weight_levels"}
+_OF_INTEGERS = {
+    "schema",
+    "precision",
+    "weight_precision",
+    "granularity",
+    "bias",
+    "rounding",
+    "weight_range",
+    "weight_levels",
+}
 """The settings of a policy that stay right when the channels of a tensor are scaled."""
 
 

@@ -22,10 +22,14 @@ If a residual stream of 16 bits is read by other operations too, layers read it 
 takes the place of the requantization to 8 bits. So do layers that alone read a normalization of 16 bits, whose gain was
 folded into their weights. Where the stream itself is a gain times a normalization, layers read a product of this
 normalization with gain/s: of the stream, the steps of the largest channels are coarse for the others.
+
+Layers that read rows with scales of their own (`activations=dynamic`) read q = x/s divided by the row's largest
+magnitude m, and their sums are multiplied by m: rows follow the factors by themselves. Large channels cost such rows
+digits as well, but not all of them: their channels are divided only where that leaves `LEAST_GAIN` dB less noise.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -37,10 +41,13 @@ from qmlir.dialects.calib import ObserveOp, bounds_attribute
 from qmlir.dialects.nn import (
     AddOp,
     ConstantOp,
+    DivideRowsOp,
     FullyConnectedOp,
     GatherOp,
     MulOp,
+    MultiplyRowsOp,
     ReshapeOp,
+    RowMagnitudesOp,
     SliceOp,
     TransposeOp,
 )
@@ -66,6 +73,10 @@ from qmlir.transforms.quantize.adjust.channel_pairs import (
 )
 from qmlir.transforms.quantize.op_configs import OpConfigs
 from qmlir.transforms.quantize.ranges.margins import FURTHER, leaves_room
+from qmlir.transforms.quantize.ranges.row_scales import bound_sums
+
+LEAST_GAIN = 3.0
+"""The decibels by which less noise makes up for a product in front of rows that have scales of their own."""
 
 ROWS = 512
 """Rows of weights that are looked at together: few enough that their products stay in a cache."""
@@ -81,6 +92,7 @@ class GainedChannels:
     readers      the layers
     schema       the schema of the tensor
     weight_bits  the bits of the layers' weights
+    rows         operations that divide rows by their largest magnitude, and compute it, for the layers' sums
     """
 
     y: SSAValue
@@ -89,14 +101,23 @@ class GainedChannels:
     readers: tuple[FullyConnectedOp, ...]
     schema: Schema
     weight_bits: int
+    rows: tuple[Operation, ...] = ()
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
         """The tensors that change."""
         return *(o.y for o in self.gains), *(o.results[0] for o in self.between)
 
-    def factors(self, highest: Array, usual: Array, squares: Array) -> Array:
+    @property
+    def read(self) -> SSAValue:
+        """The channels as the first of the layers reads them, with all rows in the steps of one scale."""
+        x = self.readers[0].x
+        return x.owner.x if isinstance(x.owner, DivideRowsOp) else x
+
+    def factors(self, highest: Array, usual: Array, squares: Array) -> Array | None:
         """The factor s of each channel, of the share that leaves the least noise, with a mean logarithm of 0.
+
+        None for rows with scales of their own that gain too little by factors.
 
         Args:
             highest: The largest magnitude that is expected of each channel of the tensor.
@@ -107,12 +128,16 @@ class GainedChannels:
         largest: Array = np.max([np.abs(w).max(axis=0) for w in weights], axis=0).astype(np.float64)
         known = (usual > 0) & (largest > 0)
         found = [self._factors(share / 10, usual, largest, known) for share in range(11)]
+        if self.rows:  # which bring their own ranges
+            highest, found = usual, [np.ones(len(largest)), *found]
         rows, of_rows = np.zeros(len(largest)), np.zeros(len(found))
         for block in (w[i : i + ROWS].astype(np.float64) for w in weights for i in range(0, len(w), ROWS)):
             rows += (block**2).sum(axis=0)
             np.abs(block, out=block)
             of_rows += [((block * factors).max(axis=1) ** 2).sum() for factors in found]
         noises = [self._noise(f, highest, squares, rows, most) for f, most in zip(found, of_rows, strict=True)]
+        if self.rows and min(noises) > noises[0] / 10 ** (LEAST_GAIN / 10):
+            return None
         return found[int(np.argmin(noises))]
 
     @staticmethod
@@ -151,6 +176,8 @@ class GainedChannels:
     def _multiply_weights(self, factors: Array) -> None:
         for reader in self.readers:
             set_constant(reader, 1, scaled_along(constant_array(reader.w), factors, 1))
+            if self.rows:
+                bound_sums(reader)
 
     def _through_product(self, factors: Array) -> "GainedChannels":
         """Divides the channels that the layers read in a product of their own.
@@ -175,10 +202,10 @@ class GainedChannels:
             POLICY.put(op, policy_attribute({"precision": "int16", "schema": self.schema}))
             RESIDUAL.put(op, "the channels of a residual stream, equalized for layers of 8 bits")
         Rewriter.insert_op(inserted, InsertPoint.after(cast(Operation, self.y.owner)))
-        for reader in (*self.between, *self.readers):
+        for reader in (*self.between, *self.rows, *self.readers):
             if reader.operands[0] is self.y:
                 reader.operands[0] = made[-1].y
-        return GainedChannels(made[-1].y, tuple(made), self.between, self.readers, self.schema, self.weight_bits)
+        return replace(self, y=made[-1].y, gains=tuple(made))
 
 
 def equalize_gains(
@@ -203,7 +230,7 @@ def equalize_gains(
     ]
     if target.refusal("nn.mul", "i16") is not None:
         gained = [g for g in gained if g.gains]
-    read = {g.y: g.readers[0].x for g in gained}
+    read = {g.y: g.read for g in gained}
     highest: dict[SSAValue, Array] = {}
     means: dict[SSAValue, Array] = {}
     squares: dict[SSAValue, Array] = {}
@@ -214,14 +241,15 @@ def equalize_gains(
             means[value] = means.get(value, 0.0) + array.max(axis=0) / len(inputs)
             squares[value] = squares.get(value, 0.0) + (array**2).mean(axis=0) / len(inputs)
     expected = {v: highest[v] + FURTHER * (highest[v] - means[v]) for v in highest}
-    factors = [g.factors(expected[g.y], means[g.y], squares[read[g.y]]) for g in gained]
-    divided = [g.divide(f) for g, f in zip(gained, factors, strict=True)]
-    observe_anew(block, [v for g in divided for v in g.tensors], inputs)
+    factors = [(g, g.factors(expected[g.y], means[g.y], squares[read[g.y]])) for g in gained]
+    chosen = [(g, f) for g, f in factors if f is not None]
+    divided = [(g, g.divide(f), f) for g, f in chosen]
+    observe_anew(block, [v for _, g, _ in divided for v in g.tensors], inputs)
     observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
-    for before, after, found in zip(gained, divided, factors, strict=True):
+    for before, after, found in divided:
         if after.y in observers and leaves_room(op_configs.of_value(before.y)):
             _keep_margin(observers[after.y], float((expected[before.y] / found).max()))
-    return len(gained)
+    return len(divided)
 
 
 def _keep_margin(observer: ObserveOp, expected: float) -> None:
@@ -237,7 +265,7 @@ def _keep_margin(observer: ObserveOp, expected: float) -> None:
 
 def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> GainedChannels | None:
     """The channels that an operation writes and layers of 8 bits read; None if they cannot be divided."""
-    between: list[Operation] = []
+    found_between: list[Operation] = []
     readers: list[FullyConnectedOp] = []
     others = False
     for use in op.y.uses:
@@ -247,8 +275,10 @@ def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> Gained
         if found is None:
             others = True
         else:
-            between += found[0]
+            found_between += found[0]
             readers += found[1]
+    rows = tuple(o for o in found_between if isinstance(o, DivideRowsOp | RowMagnitudesOp))
+    between = tuple(o for o in found_between if o not in rows)
     if not readers or not is_float(op.y) or any(op_configs.of(r).integers == "int16" for r in readers):
         return None
     if any(op_configs.of(r).half is not None or op_configs.of(r).keep_float for r in readers):
@@ -258,11 +288,13 @@ def _gained(op: AddOp | MulOp | OverTrailingOp, op_configs: OpConfigs) -> Gained
     if not gains and (op_configs.of_value(op.y).integers != "int16" or clamped):
         return None
     bits = weight_bits(op_configs.of(readers[0]).stored_weights)
-    return GainedChannels(op.y, gains, tuple(between), tuple(readers), op_configs.of_value(op.y).schema, bits)
+    return GainedChannels(op.y, gains, between, tuple(readers), op_configs.of_value(op.y).schema, bits, rows)
 
 
 def layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | None:
     """The operations that move whole rows of channels to fully connected layers, and these; None if others read them.
+
+    Rows may be divided by their largest magnitudes on the way, by which the layers' sums are multiplied again.
 
     Args:
         use: An operand of a layer, or of an operation that may move a tensor's rows to layers.
@@ -271,18 +303,36 @@ def layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] | 
 
     def behind(use: Use) -> list[Use]:
         op = use.operation
-        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and moves_rows(op)
+        moves = (
+            use.index == 0 and not isinstance(op, FullyConnectedOp) and (moves_rows(op) or isinstance(op, DivideRowsOp))
+        )
         return [u for u in op.results[0].uses if not isinstance(u.operation, ObserveOp)] if moves else []
 
     for each in reached([use], behind):
         op = each.operation
         if isinstance(op, FullyConnectedOp) and each.index == 0 and is_scalable(op):
             readers.append(op)
-        elif behind(each):
+        elif _is_undone(op) or (behind(each) and not isinstance(op, DivideRowsOp)):
             between.append(op)
         else:
             return None
     return between, readers
+
+
+def _is_undone(op: Operation) -> bool:
+    """Whether an operation divides rows, or computes their magnitudes, by which layers' sums are multiplied again.
+
+    Other magnitudes would leave those products the same then, as neither quotients nor magnitudes are read elsewhere.
+    """
+    if not isinstance(op, DivideRowsOp | RowMagnitudesOp):
+        return False
+    rows = readers_of(op.x)
+    quotients, magnitudes = ([o.y for o in rows if isinstance(o, kind)] for kind in (DivideRowsOp, RowMagnitudesOp))
+    layers = [o for v in quotients for o in readers_of(v)]
+    if not all(isinstance(o, FullyConnectedOp) and o.b is None and o.bounds() == (None, None) for o in layers):
+        return False
+    products = [o for v in (*(layer.results[0] for layer in layers), *magnitudes) for o in readers_of(v)]
+    return all(isinstance(o, MultiplyRowsOp) and o.x.owner in layers and o.m in magnitudes for o in products)
 
 
 def moves_rows(op: Operation) -> bool:

@@ -32,9 +32,11 @@ from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.ranges.row_scales import (
     ROW_LIMIT,
+    Tensor,
     constant_factor,
     divide_rows_in_integers,
     divide_table,
+    reshaped,
     rows_in_integers,
 )
 
@@ -58,13 +60,13 @@ class DivideRowsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         default, target, runtime = config_of(op).op_config(), target_of(ctx), runtime_of(op)
         for function in defined_functions(op):
-            block, made = function.body.block, dict[SSAValue, tuple[RowMagnitudesOp, DivideRowsOp]]()
+            block, made = function.body.block, dict[Tensor, tuple[RowMagnitudesOp, DivideRowsOp]]()
             lookups = [o for o in block.ops if isinstance(o, GatherOp) and _is_of_table(o)]
             lookups = [o for o in lookups if is_dynamic(op_config_of(o, default))]
             for layer, bounds in layers_with_rows(block, default).items():
                 op_config = op_config_of(layer, default)
                 _require_rows(layer, op_config, target, runtime)
-                x = layer.operands[0]
+                x = reshaped(layer.operands[0])
                 if x not in made:
                     made[x] = rows_in_integers(layer)
                     add_settings(made[x][1], BYTES)

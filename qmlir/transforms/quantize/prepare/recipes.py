@@ -4,8 +4,8 @@ A kind is recognised by its structure, never by names. What a recipe sets is a p
 options for the whole network, and rules in front of the user's own. A user's option or rule always wins. The option
 `recipe` chooses:
 
-* `auto`, the default: the recipe of the kind that is recognised, if it does not widen what `precision` says. Recipes
-  that widen are where the search of `precision=auto` starts;
+* `auto`, the default: the recipe of the kind that is recognised, if it does not widen what `precision` says, and serves
+  all networks of the kind. Recipes that widen are where the search of `precision=auto` starts;
 * the name of a kind: its recipe, whatever the graph is;
 * `none`: no recipe.
 
@@ -67,6 +67,7 @@ class Recipe:
     policy  the options and the rules; empty where standard options do it
     widens  whether tensors get more bits than `precision` says
     here    whether it is for int8 on the CPU, by qmlir's own numerics and without a schema of powers of two
+    named   whether it is for those who name it only, as some networks of the kind lose by it
     """
 
     kind: str
@@ -75,6 +76,7 @@ class Recipe:
     policy: Policy = field(default_factory=Policy)
     widens: bool = False
     here: bool = False
+    named: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,8 +123,7 @@ def with_recipe(module: ModuleOp, policy: Policy, settings: Settings, *, ranged:
     name = settings.settings["recipe"].value
     if name == AUTO:
         kind = recognized(module)
-        fits = kind is not None and not kind.recipe.widens and (not kind.recipe.here or _is_here(module, settings))
-        name = kind.name if kind is not None and fits else NONE
+        name = kind.name if kind is not None and _applies(kind.recipe, module, settings) else NONE
     origin = settings.settings["recipe"].origin
     made = {**settings.settings, "recipe": Setting(name, origin)}
     if name == NONE:
@@ -143,6 +144,11 @@ AT_RUN_TIME = "run-time"
 def _keeps_blocks(module: ModuleOp, asked: OpConfig) -> bool:
     """Whether layers of a network keep the blocks of their file under the options in effect."""
     return any(isinstance(op, FullyConnectedOp) and keeps_blocks(op, asked) for op in module.walk())
+
+
+def _applies(recipe: Recipe, module: ModuleOp, settings: Settings) -> bool:
+    """Whether the recipe of a network's kind is applied without being named."""
+    return not (recipe.widens or recipe.named) and (not recipe.here or _is_here(module, settings))
 
 
 def _is_here(module: ModuleOp, settings: Settings) -> bool:
@@ -234,6 +240,13 @@ def _language_model(block: Block) -> str:
     """A decoder that looks up rows of a constant table by integers that it is given."""
     tables = [op for op in block.ops if isinstance(op, GatherOp) and _is_table(op)]
     why = _decoder(block) if tables else ""
+    return f"a table of {shape_of(tables[0].x)[0]} rows, {why}" if why else ""
+
+
+def _text_encoder(block: Block) -> str:
+    """Attention to all places of what is looked up in a constant table by integers that the network is given."""
+    tables = [op for op in block.ops if isinstance(op, GatherOp) and _is_table(op)]
+    why = "" if not tables or _decoder(block) else _transformer(block)
     return f"a table of {shape_of(tables[0].x)[0]} rows, {why}" if why else ""
 
 
@@ -338,6 +351,14 @@ RECIPES: Mapping[str, Recipe] = {
         "rows have scales of their own, and residual streams and what layers read are rotated",
         Policy({"activations": "dynamic", "rotate": "all"}),
         here=True,
+    ),
+    "text-encoder": Recipe(
+        "an encoder of text",
+        _text_encoder,
+        "a scale for each row that layers read, and rotations",
+        Policy({"activations": "dynamic", "rotate": "all"}),
+        here=True,
+        named=True,
     ),
     "decoder": Recipe(
         "a decoder", _decoder, "softmaxes are divided behind their products, and residual streams follow the data"

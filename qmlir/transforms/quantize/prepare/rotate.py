@@ -34,7 +34,8 @@ class RotatePass(PassPipeline):
     what: Rotate = option(
         "residual",
         "residual: the residual streams that only RMS normalizations and layers read; all: also values of attention, "
-        "and products before layers; run-time: residual streams, by transforms that leave weights as they are",
+        "and products, results of GELU and its like, and layer normalizations before layers; "
+        "run-time: residual streams, by transforms that leave weights as they are",
     )
 
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:

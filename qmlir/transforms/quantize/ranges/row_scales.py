@@ -14,14 +14,14 @@ profile either: the weights bound them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.calib import Observation, ObserveOp
+from qmlir.dialects.calib import Observation, ObserveOp, bounds_attribute
 from qmlir.dialects.nn import (
     AbsOp,
     AddOp,
@@ -37,6 +37,7 @@ from qmlir.dialects.nn import (
     MulOp,
     MultiplyRowsOp,
     ReduceMaxOp,
+    ReshapeOp,
     RowMagnitudesOp,
 )
 from qmlir.dialects.nn.contraction import ContractionOp, WeightedOp
@@ -45,7 +46,7 @@ from qmlir.dialects.nn.queries import bound_properties
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.facts import NAME
-from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
@@ -64,6 +65,18 @@ MAGNITUDES = ".magnitudes"
 
 LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
+
+
+Tensor: TypeAlias = tuple[SSAValue, Shape]
+"""A tensor: the value that it is, perhaps with other dimensions, and its own dimensions."""
+
+
+def reshaped(value: SSAValue) -> Tensor:
+    """Returns what identifies the elements of a tensor: exporters give each of its layers a reshape of its own."""
+    source = value
+    while isinstance(source.owner, ReshapeOp):
+        source = source.owner.x
+    return source, tuple(shape_of(value))
 
 
 @dataclass(frozen=True)
@@ -227,6 +240,13 @@ def divide_rows_in_integers(
     for between in after[:-1]:
         room = added if between is product else 0.0
         observe(between.results[0], f"{named} {between.name}", (bounds[0] - room, bounds[1] + room))
+
+
+def bound_sums(op: FullyConnectedOp | MatMulOp) -> None:
+    """Writes anew how far the sums of divided rows reach on their observer, for a contraction with other weights."""
+    bound = _largest_sum(op)
+    for observer in [u.operation for u in op.y.uses if isinstance(u.operation, ObserveOp)]:
+        observer.range = bounds_attribute(-bound, bound)
 
 
 def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
