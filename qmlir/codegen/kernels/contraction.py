@@ -18,7 +18,7 @@ speed at which a tile multiplies them, but many tiles multiply them.
 The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 

@@ -68,14 +68,14 @@ def _sizes(settings: Settings, bind: Mapping[str, int]) -> Sizes:
     if not context <= positions <= LARGEST:
         need = f"must be {context}, the places of the context, to {LARGEST}"
         raise OptionError("bind positions", need, got=str(positions))
-    return Sizes(rows, context, positions, _window(settings.window, rows, context, positions, bind.get("window")))
+    return Sizes(rows, context, positions, _window(settings.wide.window, rows, context, positions, bind.get("window")))
 
 
 def _window(own: int | None, rows: int, context: int, positions: int, bound: int | None) -> int:
     """Returns how many places a token sees.
 
     Args:
-        own: What the model was trained for; None for all places.
+        own: What the model was trained for, in the layers that see most; None for all places.
         rows: The tokens of a call.
         context: The places of the cache.
         positions: The places that tokens may have.

@@ -13,14 +13,14 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.bitwise import AndOp
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessEqualOp, LessOp, ModOp, MulOp, SubOp, WhereOp
-from qmlir.dialects.nn.functions import SwishOp
+from qmlir.dialects.nn.functions import GeluOp, SwishOp
 from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
 from qmlir.dialects.nn.movement import ConcatOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.normalization import RMSNormOp, SoftmaxOp
 from qmlir.frontends.builder import Node, Operand, Properties
 from qmlir.frontends.function import Builder, Constant
 from qmlir.frontends.gguf.reader import File
-from qmlir.frontends.gguf.settings import Settings
+from qmlir.frontends.gguf.settings import Settings, Sight
 from qmlir.frontends.gguf.tensors import EMBEDDING, OUTPUT, PERIODS
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import TensorOp, shape_of
@@ -80,13 +80,13 @@ class Network:
         token, pos, *states = self.builder.block.args
         embedding = self.weight(EMBEDDING)
         x = self.add("token_embd", GatherOp, [embedding, token], {"axis": 0})
-        cos, sin = self.turns(pos)
+        if s.architecture.scaled:
+            x = self.add("token_embd.scaled", MulOp, [x, _number(s.width**0.5)])
         at = self.add("slots", ModOp, [pos, _integer(self.context)]) if self.sizes.is_ring else pos
-        seen = self.seen_in_ring(pos) if self.sizes.is_ring else self.seen(pos)
-        shared = _Shared(at, cos, sin, seen)
+        shared = {sight: self.shared(sight, pos, at) for sight in dict.fromkeys(map(s.sight, range(s.layers)))}
         results = list[SSAValue]()
         for i in range(s.layers):
-            layer = _Layer(self, f"blk.{i}", shared)
+            layer = _Layer(self, f"blk.{i}", shared[s.sight(i)])
             x, *new = layer.attention(x, states[2 * i], states[2 * i + 1], [f"k{i}_out", f"v{i}_out"])
             x = layer.feed_forward(x)
             results += new
@@ -133,30 +133,36 @@ class Network:
         return self.add(name, FullyConnectedOp, [x, self.weight(f"{name}.weight"), bias])
 
     # ------------------------------------------------------------------------------------------------------------
-    # What all layers share
+    # What layers share
 
-    def turns(self, pos: SSAValue) -> Iterator[SSAValue]:
+    def shared(self, sight: Sight, pos: SSAValue, at: SSAValue) -> "_Shared":
+        """What all layers read whose tokens see the same."""
+        cos, sin = self.turns(sight, pos)
+        window = min(self.sizes.window, sight.window or self.sizes.window)
+        return _Shared(at, cos, sin, (self.seen_in_ring if self.sizes.is_ring else self.seen)(window, pos))
+
+    def turns(self, sight: Sight, pos: SSAValue) -> Iterator[SSAValue]:
         """Yields cosine and sine of the angles at the tokens' places, [rows, head / 2]."""
-        s = self.settings
-        periods = s.base ** (np.arange(0, s.head, 2) / s.head)
+        head = self.settings.head
+        periods = sight.base ** (np.arange(0, head, 2) / head)
         if PERIODS in self.file.tensors:
             periods *= self.weight(PERIODS).array
-        angles = np.arange(self.sizes.positions)[:, None] / s.factor / periods
+        angles = np.arange(self.sizes.positions)[:, None] / sight.factor / periods
         for name, function in (("cos", np.cos), ("sin", np.sin)):
             table = Constant(function(angles).astype(np.float32), f"rope.{name}s")
             yield self.add(f"rope.{name}", GatherOp, [table, pos], {"axis": 0})
 
-    def seen(self, pos: SSAValue) -> SSAValue:
+    def seen(self, window: int, pos: SSAValue) -> SSAValue:
         """Which places of the cache each token sees, i1 [1, rows, context]."""
         at = self.move("places", pos, (ReshapeOp, {"shape": [1, self.rows, 1]}))
         place = Constant(np.arange(self.context)[None, None])
         before = self.add("seen", LessEqualOp, [place, at])
-        if self.sizes.window >= self.context:
+        if window >= self.context:
             return before
-        first = self.add("hidden", SubOp, [at, _integer(self.sizes.window)])
+        first = self.add("hidden", SubOp, [at, _integer(window)])
         return self.add("seen_in_window", AndOp, [before, self.add("near", LessOp, [first, place])])
 
-    def seen_in_ring(self, pos: SSAValue) -> SSAValue:
+    def seen_in_ring(self, window: int, pos: SSAValue) -> SSAValue:
         """Which slots of the ring each token sees, i1 [1, rows, context].
 
         A slot holds the youngest place that is the slot modulo the ring's length, and not behind the last token of the
@@ -174,10 +180,8 @@ class Network:
         seen = self.add("written", LessEqualOp, [age, at])
         if self.rows > 1:
             seen = self.add("seen", AndOp, [seen, self.add("before", LessEqualOp, [_integer(0), age])])
-        if self.sizes.window < self.context:
-            seen = self.add(
-                "seen_in_window", AndOp, [seen, self.add("near", LessOp, [age, _integer(self.sizes.window)])]
-            )
+        if window < self.context:
+            seen = self.add("seen_in_window", AndOp, [seen, self.add("near", LessOp, [age, _integer(window)])])
         return seen
 
 
@@ -189,7 +193,7 @@ _SWAP: Step = (TransposeOp, {"permutation": [1, 0, 2]})
 
 @dataclass(frozen=True)
 class _Shared:
-    """What all layers read.
+    """What layers read.
 
     at    where the caches keep the tokens' keys and values, i64 [rows]
     cos   the cosines of their angles, [rows, head / 2]
@@ -230,16 +234,25 @@ class _Layer:
             "attended.rows", self.add("attended", MatMulOp, [shares, v]),
             (ReshapeOp, {"shape": [s.heads, rows, s.value]}), _SWAP, (ReshapeOp, {"shape": [rows, s.heads * s.value]}),
         )  # fmt: skip
-        y = net.linear(f"{self.name}.attn_output", mixed)
-        return [self.add("attn_sum", AddOp, [x, y]), k, v]
+        return [self.joined("attn_sum", x, net.linear(f"{self.name}.attn_output", mixed), "post_attention_norm"), k, v]
 
     def feed_forward(self, x: SSAValue) -> SSAValue:
         """Returns x after the gated feed-forward network."""
         net = self.network
         y = net.norm(f"{self.name}.ffn_norm", x)
-        gate = self.add("ffn_swish", SwishOp, [net.linear(f"{self.name}.ffn_gate", y)], {"alpha": 1.0})
+        gate = net.linear(f"{self.name}.ffn_gate", y)
+        if net.settings.architecture.gelu:
+            gate = self.add("ffn_gelu", GeluOp, [gate], {"tanh": True})
+        else:
+            gate = self.add("ffn_swish", SwishOp, [gate], {"alpha": 1.0})
         gated = self.add("ffn_gated", MulOp, [gate, net.linear(f"{self.name}.ffn_up", y)])
-        return self.add("ffn_sum", AddOp, [x, net.linear(f"{self.name}.ffn_down", gated)])
+        return self.joined("ffn_sum", x, net.linear(f"{self.name}.ffn_down", gated), "post_ffw_norm")
+
+    def joined(self, name: str, x: SSAValue, y: SSAValue, norm: str) -> SSAValue:
+        """Adds to x what a part of the layer has computed, normalized where the architecture does."""
+        if self.network.settings.architecture.behind:
+            y = self.network.norm(f"{self.name}.{norm}", y)
+        return self.add(name, AddOp, [x, y])
 
     # ------------------------------------------------------------------------------------------------------------
     # Parts of attention

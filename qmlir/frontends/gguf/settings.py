@@ -15,23 +15,49 @@ OTHER_REMEDY = "export the model to .onnx, with a cache of fixed size"
 class Architecture:
     """An architecture of the Llama family.
 
-    pairs  whether neighbours are rotated together; otherwise each element and the one half of the head behind it
-    norms  whether queries and keys are normalized, head by head
+    pairs    whether neighbours are rotated together; otherwise each element and the one half of the head behind it
+    norms    whether queries and keys are normalized, head by head
+    behind   whether attention and feed-forward network are normalized behind their last layer, too
+    gelu     whether the gate is a GELU, by tanh, instead of a Swish
+    scaled   whether embeddings are multiplied by the root of the width
+    pattern  every so manieth layer sees all places, those between them the window; 1 if all layers see the window
     """
 
     pairs: bool = False
     norms: bool = False
+    behind: bool = False
+    gelu: bool = False
+    scaled: bool = False
+    pattern: int = 1
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     "llama": Architecture(pairs=True),
     "qwen2": Architecture(),
     "qwen3": Architecture(norms=True),
+    "gemma3": Architecture(norms=True, behind=True, gelu=True, scaled=True, pattern=6),
 }
 """The architectures that qmlir knows, by the names that files give them."""
 
+GEMMA_27B = 62
+"""The layers by which llama.cpp, too, knows the one Gemma 3 whose scores have another scale."""
+
 LARGEST = 1 << 24
 """The largest size that a file may state: more than any model has, and few enough to multiply two of them."""
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the tokens of a layer see of their past, and by which angles.
+
+    base    the base of the angles' frequencies
+    factor  what places are divided by before they become angles
+    window  how many places, the current one included, a token sees; None for all
+    """
+
+    base: float
+    factor: float
+    window: int | None
 
 
 @dataclass(frozen=True)
@@ -47,10 +73,9 @@ class Settings:
     head          the elements of a head of queries and keys
     value         the elements of a head of values
     epsilon       what normalizations add to the mean square
-    base          the base of the angles' frequencies
-    factor        what places are divided by before they become angles
     scale         what scores are multiplied by
-    window        how many places, the current one included, a token sees; None for all
+    wide          what the tokens of every so manieth layer see, by the architecture's pattern
+    narrow        what those of the other layers see
     context       the places that the model was trained for; None if the file does not say
     """
 
@@ -63,11 +88,14 @@ class Settings:
     head: int
     value: int
     epsilon: float
-    base: float
-    factor: float
     scale: float
-    window: int | None
+    wide: Sight
+    narrow: Sight
     context: int | None
+
+    def sight(self, layer: int) -> Sight:
+        """What the tokens of a layer see."""
+        return self.narrow if (layer + 1) % self.architecture.pattern else self.wide
 
     @staticmethod
     def of(file: File) -> "Settings":
@@ -96,9 +124,8 @@ class Settings:
         return Settings(
             ARCHITECTURES[name], keys.size("block_count"), width, keys.size("feed_forward_length"), heads, kv_heads,
             head, keys.size("attention.value_length", head),
-            keys.number("attention.layer_norm_rms_epsilon"), keys.number("rope.freq_base", 10000.0), keys.factor(),
-            keys.number("attention.scale", head**-0.5),
-            keys.size("attention.sliding_window", 0, least=0) or None, keys.size("context_length", 0, least=0) or None,
+            keys.number("attention.layer_norm_rms_epsilon"), keys.number("attention.scale", head**-0.5), *keys.sights(),
+            keys.size("context_length", 0, least=0) or None,
         )  # fmt: skip
 
 
@@ -142,12 +169,29 @@ class _Keys:
             raise self.error("rope.scaling.type", "must be none or linear", kind)
         return 1.0 if kind == "none" else self.number("rope.scaling.factor", self.number("rope.scale_linear", 1.0))
 
+    def sights(self) -> tuple[Sight, Sight]:
+        """Returns what the tokens of wide and of narrow layers see. Where the two differ, so do the bases of angles."""
+        base, window = self.number("rope.freq_base", 10000.0), self.size("attention.sliding_window", 0, least=0) or None
+        if ARCHITECTURES[self.name].pattern == 1:
+            same = Sight(base, self.factor(), window)
+            return same, same
+        return Sight(base, self.factor(), None), Sight(self.number("rope.freq_base_swa", 10000.0), 1.0, window)
+
     def refuse_others(self) -> None:
         """Raises FileError if a key says that the network has a part that qmlir does not build."""
+        pattern = ARCHITECTURES[self.name].pattern
+        if self.name == "gemma3" and (layers := self.value("block_count")) == GEMMA_27B:
+            raise self.error(
+                "block_count", "must not be 62: Gemma 3 27B scales scores by a number that its file lacks", layers
+            )
         for key, need, plain in (
             ("expert_count", "must be 0: qmlir builds no mixture of experts", (None, 0)),
             ("attention.causal", "must be true: qmlir builds decoders", (None, True)),
-            ("attention.sliding_window_pattern", "must be missing: all layers see the same places", (None,)),
+            (
+                "attention.sliding_window_pattern",
+                f"must be {pattern} or missing, as in all networks of its architecture",
+                (None, pattern),
+            ),
         ):
             if (got := self.value(key)) not in plain:
                 raise self.error(key, need, got)

@@ -30,6 +30,7 @@ def expected_tensors(settings: Settings, vocabulary: int) -> Iterator[Expected]:
     }
     norms = {"attn_norm": s.width, "ffn_norm": s.width}
     norms |= {"attn_q_norm": s.head, "attn_k_norm": s.head} if s.architecture.norms else {}
+    norms |= {"post_attention_norm": s.width, "post_ffw_norm": s.width} if s.architecture.behind else {}
     for layer in range(s.layers):
         for name, size in norms.items():
             yield f"blk.{layer}.{name}.weight", (size,), True

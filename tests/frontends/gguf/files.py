@@ -113,9 +113,10 @@ def parts(
             tensors[f"blk.{i}.{name}.weight"] = random_tensor(kind, shape, rng)
             if architecture == "qwen2" and name in ("attn_q", "attn_k", "attn_v"):
                 tensors[f"blk.{i}.{name}.bias"] = random_tensor("F32", shape[:1], rng)
-        norms = ["attn_norm", "ffn_norm"] + ["attn_q_norm", "attn_k_norm"] * (architecture == "qwen3")
-        for name in norms:
-            size = width if name in norms[:2] else head
+        norms = ["attn_norm", "ffn_norm"] + ["post_attention_norm", "post_ffw_norm"] * (architecture == "gemma3")
+        of_heads = ["attn_q_norm", "attn_k_norm"] * (architecture in ("qwen3", "gemma3"))
+        for name in (*norms, *of_heads):
+            size = width if name in norms else head
             tensors[f"blk.{i}.{name}.weight"] = random_tensor("F32", (size,), rng, 1)
     tensors["output_norm.weight"] = random_tensor("F32", (width,), rng, 1)
     if not tied:

@@ -43,6 +43,15 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "qwen3": {"architecture": "qwen3", "attention__key_length": 12, "attention__value_length": 6},
     "tied": {"tied": True, "attention__head_count_kv": 4, "attention__scale": 0.5},
     "window": {"attention__sliding_window": 5, "rope__scaling__type": "linear", "rope__scaling__factor": 2.0},
+    "gemma3": {
+        "architecture": "gemma3",
+        "layers": 7,
+        "tied": True,
+        "attention__sliding_window": 5,
+        "attention__sliding_window_pattern": 6,
+        "rope__freq_base": 1e6,
+        "rope__scaling__factor": 8.0,
+    },
     "unscaled": {"rope__scaling__type": "none", "rope__scaling__factor": 2.0, "attention__head_count_kv": [2, 2]},
 }
 
@@ -169,10 +178,18 @@ def refused(folder: Path, need: str, metadata: Mapping[str, Any], tensors: Mappi
 @pytest.mark.parametrize(
     ("key", "value", "need"),
     [
-        ("general.architecture", "gemma2", "of the Llama family: llama, qwen2, qwen3, got gemma2; export the model"),
+        (
+            "general.architecture",
+            "gemma2",
+            "of the Llama family: llama, qwen2, qwen3, gemma3, got gemma2; export the model",
+        ),
         ("llama.expert_count", 8, "its llama.expert_count must be 0: qmlir builds no mixture of experts, got 8"),
         ("llama.attention.causal", False, "attention.causal must be true"),
-        ("llama.attention.sliding_window_pattern", 2, "all layers see the same places"),
+        (
+            "llama.attention.sliding_window_pattern",
+            2,
+            "must be 1 or missing, as in all networks of its architecture, got 2",
+        ),
         ("llama.rope.scaling.type", "yarn", "its llama.rope.scaling.type must be none or linear, got yarn"),
         ("llama.rope.dimension_count", 4, "must be the 8 elements of a head, an even number, got 4"),
         ("llama.attention.key_length", 7, "must be the 7 elements of a head, an even number"),
@@ -190,6 +207,12 @@ def refused(folder: Path, need: str, metadata: Mapping[str, Any], tensors: Mappi
 def test_settings_that_are_refused(key: str, value: Any, need: str, tmp_path: Path) -> None:
     metadata, tensors = parts()
     refused(tmp_path, need, {**metadata, key: value}, tensors)
+
+
+def test_gemma_of_27b_is_refused(tmp_path: Path) -> None:
+    """It scales its scores by another number, which its files do not state."""
+    metadata, tensors = parts("gemma3")
+    refused(tmp_path, "gemma3.block_count must not be 62", {**metadata, "gemma3.block_count": 62}, tensors)
 
 
 def test_a_setting_that_is_missing(tmp_path: Path) -> None:
