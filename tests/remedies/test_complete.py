@@ -20,6 +20,7 @@ from tests.cli import (
 from tests.cli import test_cut as test_cut_commands
 from tests.cli import test_remedies as commands
 from tests.frontends import test_cut, test_foreign, test_native_operators, test_own_operators, test_torch_modules
+from tests.frontends.gguf import test_importer
 from tests.frontends.onnx import test_decoder, test_sequences
 from tests.profiles import test_notes
 from tests.remedies import (
@@ -46,6 +47,9 @@ TABLES = (
 )
 
 ELSEWHERE: dict[str, Callable[..., None]] = {
+    "or bind window=…, so that a token sees fewer places than the model was trained for": (
+        test_importer.test_windows_that_a_ring_does_not_keep
+    ),
     "give a policy of default and rules; the options of a run are those of explore": (
         test_explore.test_rows_are_what_the_device_says_of_each_network
     ),

@@ -49,6 +49,12 @@ def function(body: str, **types: str) -> str:
     return f"func.func @main({arguments}) -> {result} {{\n  {body}\n  func.return %y : {result}\n}}\n"
 
 
+def rows_of(activations: str) -> Action:
+    """Quantizes a network with scales for rows, or without, and exports it."""
+    quantized = command(f"quantize net.onnx --profile net.yaml --activations {activations} -o rows.mlir")
+    return both(quantized, command("export rows.mlir -o rows.tflite"))
+
+
 def unary(operation: str, element: str, shape: str = "2x3x4") -> str:
     type = f"tensor<{shape}x{element}>"
     return function(f"%y = {operation} : {type} -> {type}", x=type, y=type)
@@ -206,6 +212,7 @@ def attention(residuals: str, kept: str) -> Action:
 
 
 TO_TFLITE = {
+    "quantize with activations=static": Case(rows_of("dynamic"), rows_of("static")),
     "give its result a wider range": edited(layer().replace("f32, 0.25", "f32, 1024.0"), ("1024.0", "0.25")),
     "let its data be integers of 8 bits": edited(PRODUCT, ("i32", "i8")),
     "quantize it with a symmetric schema": edited(

@@ -151,7 +151,7 @@ def test_a_fire_module_is_worth_more(samples: list[Array]) -> None:
         (fire(clamp="min = 0.0 : f32, max = 6.0 : f32"), 1),
         (fire(observed=", qmlir.policy = {range = [0.0, 9.0]}"), 1),
         (fire(clamp='min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}'), 2),
-        (fire(clamp='min = 0.0 : f32, qmlir.policy = {schema = "symmetric"}'), 0),
+        (fire(clamp='min = 0.0 : f32, qmlir.policy = {schema = "symmetric"}'), 2),
         (fire(axis=1), 1),
         (stream(), 1),
         (stream(add="min = 0.0 : f32, max = 6.0 : f32"), 0),
