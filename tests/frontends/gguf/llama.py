@@ -8,8 +8,8 @@ import numpy as np
 from qmlir.numerics import Array
 
 
-def logits(metadata: Mapping[str, Any], w: Mapping[str, Array], tokens: Array) -> Array:
-    """The logits at each place of a sequence, [places, vocabulary]."""
+def logits(metadata: Mapping[str, Any], w: Mapping[str, Array], tokens: Array, most: int | None = None) -> Array:
+    """The logits at each place of a sequence, [places, vocabulary]; a token sees `most` places at most."""
     name = metadata["general.architecture"]
     own = {key.removeprefix(f"{name}."): given for key, given in metadata.items()}
     heads, kv = own["attention.head_count"], int(np.ravel(own["attention.head_count_kv"])[0])
@@ -21,7 +21,7 @@ def logits(metadata: Mapping[str, Any], w: Mapping[str, Array], tokens: Array) -
         """The turns at the places, as complex numbers, and which places are hidden."""
         angle = place[:, None] / factor / base ** (np.arange(0, head, 2) / head) / w.get("rope_freqs.weight", 1.0)
         far = place[:, None] - place
-        return np.exp(1j * angle)[:, None], (far < 0) | (far >= (window or len(tokens)))
+        return np.exp(1j * angle)[:, None], (far < 0) | (far >= min(window or len(tokens), most or len(tokens)))
 
     def norm(x: Array, which: str) -> Array:
         eps = own["attention.layer_norm_rms_epsilon"]

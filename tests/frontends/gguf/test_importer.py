@@ -76,14 +76,15 @@ def test_networks_compute_what_numpy_does(name: str, rows: int, tmp_path: Path) 
         ({}, {"rows": 1}, 12),
         ({}, {"rows": 4}, 9),
         ({"attention__sliding_window": 10}, {"rows": 4, "window": 6}, 6),
+        ({"architecture": "gemma3", "layers": 6, "attention__sliding_window": 5}, {"rows": 4}, 9),
     ],
 )
 def test_rings_beyond_the_context(given: dict[str, Any], bind: dict[str, int], window: int, tmp_path: Path) -> None:
     """A cache of 12 places, and 40 tokens: each sees those before it, as far as the window."""
-    metadata, tensors = parts(layers=1, **given)
+    metadata, tensors = parts(**{"layers": 1, **given})
     tokens = np.random.default_rng(4).integers(0, 20, 40)
     run = qmlir.reference(network(tmp_path, metadata, tensors, positions=40, **bind))
-    expected = llama.logits({**metadata, "llama.attention.sliding_window": window}, floats(tensors), tokens)
+    expected = llama.logits(metadata, floats(tensors), tokens, window)
     found = called(run, tokens, bind["rows"])
     np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 * np.abs(expected).max())
 
