@@ -83,8 +83,9 @@ class DivideRowsPass(ModulePass):
 BYTES = {"precision": "int8", "schema": "symmetric"}
 """The format of quotients."""
 
-OF_TABLE = {"weight_precision": "int8", "granularity": "channel", "weight_levels": "even"}
-"""The weights of a layer that is a table of embeddings, too: those of the table's rows."""
+OF_TABLE = {"weight_precision": "int8", "per_channel": True, "granularity": "channel", "weight_levels": "even"}
+"""The weights of a layer that is a table of embeddings, too: those of the table's rows, whose scales are the policy's
+word, so that no pass scales the layer's channels, either (`has_own_range`)."""
 
 
 Layer: TypeAlias = FullyConnectedOp | MatMulOp
