@@ -75,36 +75,61 @@ def selftest_text(plan: Plan) -> str:
         "}",
         "",
     ]
+    memory = [
+        *memory_lines(plan),
+        *([] if plan.api == "glow" else [_buffer(plan, port) for port in plan.first.outputs]),
+        "",
+        *(copying if plan.api == "glow" else []),
+        COMPARING,
+    ]
+    calls = [
+        "unsigned long sample;",
+        f"for (sample = 0; sample < {macro}_SAMPLES; ++sample) {{",
+        *(f"  {line}" for line in body),
+        f"  if (!({' && '.join(checks) or '1'})) ++different;",
+        "}",
+    ]
+    about = f"Runs {name} on samples and compares every bit of the outputs with what they have to be."
+    return program_of(plan, about, "samples", memory, calls)
+
+
+COMPARING = """\
+static int same(const uint8_t *a, const uint8_t *b, unsigned long size) {
+  unsigned long i;
+  for (i = 0; i < size; ++i)
+    if (a[i] != b[i]) return 0;
+  return 1;
+}
+"""
+
+
+def program_of(plan: Plan, about: str, counted: str, before: Sequence[str], body: Sequence[str]) -> str:
+    """Returns a self-test, a program whose exit status is how many of something differ.
+
+    Args:
+        plan: The bundle.
+        about: What the self-test does, a sentence.
+        counted: What is counted.
+        before: The lines of C in front of the function: memory, and functions that it calls.
+        body: The statements of the function, which raise `different`.
+    """
+    name = plan.name
     return "\n".join(
         [
-            f"/* Runs {name} on samples and compares every bit of the outputs with what they have to be. */",
+            f"/* {about} */",
             f'#include "{name}.h"',
             f'#include "{name}_vectors.h"',
             "",
-            *memory_lines(plan),
-            *([] if plan.api == "glow" else [_buffer(plan, port) for port in plan.first.outputs]),
-            "",
-            *(copying if plan.api == "glow" else []),
-            "static int same(const uint8_t *a, const uint8_t *b, unsigned long size) {",
-            "  unsigned long i;",
-            "  for (i = 0; i < size; ++i)",
-            "    if (a[i] != b[i]) return 0;",
-            "  return 1;",
-            "}",
-            "",
+            *before,
             "#ifdef __cplusplus",
             'extern "C"',
             "#endif",
             f"int {name}_selftest(void);",
             "",
-            "/* Returns how many samples differ. */",
+            f"/* Returns how many {counted} differ. */",
             f"int {name}_selftest(void) {{",
             "  int different = 0;",
-            "  unsigned long sample;",
-            f"  for (sample = 0; sample < {macro}_SAMPLES; ++sample) {{",
-            *(f"    {line}" for line in body),
-            f"    if (!({' && '.join(checks) or '1'})) ++different;",
-            "  }",
+            *(f"  {line}" for line in body),
             "  return different;",
             "}",
             "",

@@ -7,7 +7,7 @@ imports them again and goes on. Neither calls a function of a library.
 from collections.abc import Sequence
 
 from qmlir.cli.embedded.plan import Call, Plan, Port
-from qmlir.cli.embedded.selftest import memory_lines
+from qmlir.cli.embedded.selftest import COMPARING, memory_lines, program_of
 from qmlir.cli.embedded.vectors import FACTOR, Step, Steps, is_long
 
 
@@ -66,15 +66,6 @@ def _step(plan: Plan, step: Step, number: int) -> list[str]:
     return [*_call(plan, call, inputs), f"if (!({' && '.join(checks) or '1'})) ++different;"]
 
 
-COMPARING = """\
-static int same(const uint8_t *a, const uint8_t *b, unsigned long size) {
-  unsigned long i;
-  for (i = 0; i < size; ++i)
-    if (a[i] != b[i]) return 0;
-  return 1;
-}
-"""
-
 SUMMING = f"""\
 static uint64_t checksum(const uint8_t *bytes, unsigned long size) {{
   uint64_t sum = 0;
@@ -90,7 +81,7 @@ def step_selftest_text(plan: Plan, steps: Steps) -> str:
 
     States that differ when they are exported count as a call.
     """
-    name, kept = plan.name, plan.block is not None
+    kept = plan.block is not None
     sizes = [port.bytes for call in plan.calls for port in call.outputs]
     sizes += [plan.block.exported_size] if plan.block else []
     body = [_on_states(plan, "reset")] if kept else []
@@ -105,36 +96,16 @@ def step_selftest_text(plan: Plan, steps: Steps) -> str:
         ]
     for number, step in enumerate(steps.after, len(steps.before)):
         body += _step(plan, step, number)
-    return "\n".join(
-        [
-            f"/* Calls {name} again and again and compares every bit of the outputs with what they have to be. */",
-            f'#include "{name}.h"',
-            f'#include "{name}_vectors.h"',
-            "",
-            *_memory(plan),
-            *(_array(plan, call, port) for call in plan.calls for port in call.outputs),
-            *([f"static uint8_t kept[{plan.macro}_STATE_BYTES];"] if kept else []),
-            "",
-            *([COMPARING] if not all(map(is_long, sizes)) else []),
-            *([SUMMING] if any(map(is_long, sizes)) else []),
-            "#ifdef __cplusplus",
-            'extern "C"',
-            "#endif",
-            f"int {name}_selftest(void);",
-            "",
-            "/* Returns how many calls differ. */",
-            f"int {name}_selftest(void) {{",
-            "  int different = 0;",
-            *(f"  {line}" for line in body),
-            "  return different;",
-            "}",
-            "",
-            "#ifndef QMLIR_NO_MAIN",
-            f"int main(void) {{ return {name}_selftest(); }}",
-            "#endif",
-            "",
-        ]
-    )
+    memory = [
+        *_memory(plan),
+        *(_array(plan, call, port) for call in plan.calls for port in call.outputs),
+        *([f"static uint8_t kept[{plan.macro}_STATE_BYTES];"] if kept else []),
+        "",
+        *([COMPARING] if not all(map(is_long, sizes)) else []),
+        *([SUMMING] if any(map(is_long, sizes)) else []),
+    ]
+    about = f"Calls {plan.name} again and again and compares every bit of the outputs with what they have to be."
+    return program_of(plan, about, "calls", memory, body)
 
 
 def step_example_text(plan: Plan) -> str:
