@@ -176,7 +176,7 @@ def _blocked(d: Deriver, node: Node) -> Derived:
 
 
 AFFINE = "qint.affine_fully_connected"
-"""The operation whose blocks have offsets."""
+"""The fully connected layer whose blocks of weights have offsets beside their multipliers."""
 
 
 def _pair(d: Deriver, node: Node) -> tuple[Range, Range]:

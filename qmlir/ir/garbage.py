@@ -29,7 +29,7 @@ def _collect_rarely() -> Callable[[], None]:
 
 
 WEIGHTS = 64 << 20
-"""Bytes of a network's constants from which they are not left to wait until garbage is collected."""
+"""Bytes of a network's constants from which on garbage is collected as soon as a step is over."""
 
 
 def collect_weights(module: "ModuleOp") -> None:

@@ -88,7 +88,7 @@ def _port(plan: Plan, port: Port) -> list[str]:
 
 
 def _state_sizes(plan: Plan) -> list[str]:
-    """The sizes of states, if there are any."""
+    """The lines of C that define the sizes of states; none if the network has no states."""
     if plan.block is None:
         return []
     macro, block = plan.macro, plan.block

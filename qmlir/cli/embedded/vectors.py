@@ -181,7 +181,7 @@ def weights_text(plan: Plan, weights: Array) -> str:
 
 
 GLOW_NUMBERS = np.array([f"0X{byte:02X},".encode() for byte in range(256)])
-"""Each byte as Glow writes it."""
+"""For each byte, by its value, the text that Glow writes for it."""
 
 
 def glow_text(data: bytes) -> bytes:

@@ -162,7 +162,7 @@ def lower_gather(state: MainLowering, op: GatherOp) -> None:
 
 
 def waits_for_its_layer(op: GatherOp) -> bool:
-    """Whether a table whose rows are looked up is a layer's weights, too, so that the layer is lowered first."""
+    """Whether a layer's weights are the table in which an operation looks up rows; that layer is lowered first."""
     table = _table(op)
     return table is not None and any(
         shape_of(layer.w) == table.shape and _same(constant_array(layer.w), table)

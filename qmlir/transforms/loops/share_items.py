@@ -118,8 +118,9 @@ CACHED = 4 << 20
 """Bytes of an entry's constants up to which they are taken to stay in a processor's cache from call to call."""
 
 FROM_MEMORY = 12
-"""Instructions in the time in which a processor reads 32 bytes from memory, at 16 GB/s: a layer that reads each weight
-once, as those of a decoder of one row do, waits for its weights."""
+"""Instructions that a processor executes while it reads 32 bytes from memory, at 16 GB/s.
+
+A layer that reads each weight once, as those of a decoder of one row do, waits for its weights."""
 
 COSTS: Mapping[type[Operation], int] = {
     **dict.fromkeys((arith.ConstantOp, scf.YieldOp, vector.BitcastOp, vector.BroadcastOp, vector.ExtractOp), 0),
