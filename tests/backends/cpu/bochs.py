@@ -244,6 +244,7 @@ vgaromimage: file={BIOS}/VGABIOS-lgpl-latest
 ata0-master: type=disk, path=disk, mode=flat, cylinders={{cylinders}}, heads=16, spt=63
 boot: disk
 parport1: enabled=1, file=results
+sound: waveoutdrv=dummy
 log: log
 panic: action=fatal
 error: action=ignore
