@@ -7,17 +7,18 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import AnyFloat, MemRefType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.kernels.interfaces import Arithmetic
+from qmlir.codegen.kernels.squares import in_turn, square_side, transpose_square
 from qmlir.codegen.lowering import SCRATCH_LIMIT, SMALL_SCRATCH, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
 from qmlir.ir.stripes import Reads
-from qmlir.ir.types import is_integer, is_memref
+from qmlir.ir.types import dtype_of, is_integer, is_memref
 from qmlir.numerics.packing import BYTE
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -368,6 +369,8 @@ class PackColumns(Kernel):
     """out[(b, block), k div group, lane, k mod group] = prepare(x[b, k, block · lanes + lane]); zero beyond K and N.
 
     Buffers: x [B, K, N] ([B, N, K] if `transposed`), out [B · blocks, steps · lanes · group].
+
+    square   the side of the squares of words of `group` elements in which a transposed x is read; 0 for none
     """
 
     name: str
@@ -375,6 +378,7 @@ class PackColumns(Kernel):
     lanes: int
     arithmetic: Arithmetic
     transposed: bool = False
+    square: int = 0
 
     @property
     def symbol(self) -> str:
@@ -387,19 +391,75 @@ class PackColumns(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, out = buffers
-        rows, length, group = x.shape[2 if self.transposed else 1], out.shape[1], self.arithmetic.group
+        by_vectors = self.square > 0 if self.transposed else code.vectors
+        whole = self.columns // self.lanes if by_vectors else 0
         with code.loop(begin, end, name="item") as item:
             batch, block = item // self.blocks, item % self.blocks
-            first = block * self.lanes
-            valid = (self.columns - first).minimum(self.lanes)
-            if self.columns % self.lanes or rows % group:
-                code.spans(0, length, lambda i, lanes: out.store(code.zeros(out.element, lanes), item, i))
-            with code.loop(0, rows, name="k") as k:
-                place = k // group * (self.lanes * group) + k % group
-                with code.loop(0, valid, name="lane") as lane:
-                    column = first + lane
-                    value = x.load(batch, column, k) if self.transposed else x.load(batch, k, column)
-                    out.store(self.arithmetic.prepare(value), item, place + lane * group)
+            if whole == self.blocks:
+                self._by_vectors(code, x, out, item, batch, block)
+            elif whole:
+                code.branch(
+                    block < whole,
+                    lambda: self._by_vectors(code, x, out, item, batch, block),
+                    lambda: self._by_elements(code, x, out, item, batch, block),
+                )
+            else:
+                self._by_elements(code, x, out, item, batch, block)
+
+    def _rows(self, x: Buffer) -> int:
+        """K."""
+        return x.shape[2 if self.transposed else 1]
+
+    def _by_elements(
+        self, code: Code, x: Buffer, out: Buffer, item: Value, batch: Value, block: Value, begin: int = 0
+    ) -> None:
+        """Packs what a block has of the columns, from row `begin` on, and zeros behind the last."""
+        rows, group, first = self._rows(x), self.arithmetic.group, block * self.lanes
+        valid = (self.columns - first).minimum(self.lanes)
+        if self.columns % self.lanes or rows % group:
+            empty = begin * self.lanes
+            code.spans(empty, out.shape[1], lambda i, lanes: out.store(code.zeros(out.element, lanes), item, i))
+        with code.loop(begin, rows, name="k") as k:
+            place = k // group * (self.lanes * group) + k % group
+            with code.loop(0, valid, name="lane") as lane:
+                column = first + lane
+                value = x.load(batch, column, k) if self.transposed else x.load(batch, k, column)
+                out.store(self.arithmetic.prepare(value), item, place + lane * group)
+
+    def _by_vectors(self, code: Code, x: Buffer, out: Buffer, item: Value, batch: Value, block: Value) -> None:
+        """Packs a block all of whose columns are there."""
+        group, first = self.arithmetic.group, block * self.lanes
+        if self.transposed:
+            done = self._squares(code, x, out, item, batch, first)
+            if done < self._rows(x):
+                self._by_elements(code, x, out, item, batch, block, done)
+            return
+
+        def pack(step: Value, present: int) -> None:
+            read = [self._prepared(x, batch, step * group + i, first, lanes=self.lanes) for i in range(present)]
+            read += [code.zeros(out.element, self.lanes)] * (group - present)
+            out.store(in_turn(read), item, step * (self.lanes * group))
+
+        steps, rest = divmod(self._rows(x), group)
+        with code.loop(0, steps, name="step") as step:
+            pack(step, group)
+        if rest:
+            pack(code.index(steps), rest)
+
+    def _squares(self, code: Code, x: Buffer, out: Buffer, item: Value, batch: Value, first: Value) -> int:
+        """Packs whole squares of a transposed x; returns the rows that they hold."""
+        group, square = self.arithmetic.group, self.square
+        reach = square * group
+        done = self._rows(x) // reach * reach
+        word = IntegerType(8 * dtype_of(out.element).itemsize * group)
+        with code.loop(0, done, reach, name="k") as k, code.loop(0, self.lanes, square, name="lane") as lane:
+            read = [self._prepared(x, batch, first + lane + i, k, lanes=reach).bits(word) for i in range(square)]
+            for i, words in enumerate(transpose_square(read)):
+                out.store(words.bits(out.element), item, (k + i * group) * self.lanes + lane * group)
+        return done
+
+    def _prepared(self, x: Buffer, *indices: Value, lanes: int) -> Value:
+        return self.arithmetic.prepare(x.load(*indices, lanes=lanes))
 
 
 def pack_columns(
@@ -414,7 +474,8 @@ def pack_columns(
     if transposed:
         rows, columns = columns, rows
     widest = min(16, state.machine.block(arithmetic.group))
-    kernel = PackColumns(name, columns, choose_lanes(columns, widest), arithmetic, transposed)
+    lanes = choose_lanes(columns, widest)
+    kernel = PackColumns(name, columns, lanes, arithmetic, transposed, square_side(state.machine, lanes))
     if (known := state.packed.get((x, kernel))) is not None:
         return known
     count = prod(batch)

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -11,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
 from qmlir.codegen.kernels.rows_of_tables import lower_gather, place_of, waits_for_its_layer
+from qmlir.codegen.kernels.squares import square_side, transpose_square
 from qmlir.codegen.lowering import Kernel, MainLowering, Rules, constant_array
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.base import is_unsigned
@@ -50,23 +52,58 @@ def loops_over(code: Code, sizes: Sequence[int], begin: Value, end: Value) -> Ge
 
 @dataclass(frozen=True)
 class Transpose(Kernel):
-    """y[i_0, i_1, …] = x[…], where dimension k of y is dimension permutation[k] of x."""
+    """y[i_0, i_1, …] = x[…], where dimension k of y is dimension permutation[k] of x.
+
+    Where neighbours in y are none in x, squares of `square` by `square` elements are transposed in registers, if there
+    is such a square.
+    """
 
     permutation: tuple[int, ...]
     widths: tuple[int, ...]
+    square: int
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, length = y.shape
-        place = [self.permutation.index(d) for d in range(len(y.shape))]
-        neighbours = self.permutation[-1] == len(self.permutation) - 1
+        neighbours = self.permutation[-1] == len(outer)
+        if self.square and not neighbours and self.widths and min(length, x.shape[-1]) >= self.square:
+            self._by_squares(code, x, y, begin, end)
+            return
         with loops_over(code, outer, begin, end) as rows:
+            code.spans(0, length, partial(self._copy, x, y, rows), self.widths if neighbours else ())
 
-            def copy(i: Value, lanes: int | None) -> None:
-                position = [*rows, i]
-                y.store(x.load(*(position[p] for p in place), lanes=lanes), *position)
+    def _read(self, x: Buffer, position: Sequence[Value], lanes: int | None = None) -> Value:
+        """Loads from x what y has at a position, and what follows it in x."""
+        return x.load(*(position[self.permutation.index(d)] for d in range(len(position))), lanes=lanes)
 
-            code.spans(0, length, copy, self.widths if neighbours else ())
+    def _copy(self, x: Buffer, y: Buffer, rows: Sequence[Value], i: Value, lanes: int | None) -> None:
+        position = [*rows, i]
+        y.store(self._read(x, position, lanes), *position)
+
+    def _by_squares(self, code: Code, x: Buffer, y: Buffer, begin: Value, end: Value) -> None:
+        """Transposes squares of the dimensions in which y's and x's neighbours lie; their rest element by element."""
+        across, sizes = self.permutation.index(len(self.permutation) - 1), y.shape
+        bounds = [(begin, end), *((code.index(0), code.index(size)) for size in sizes[1:-1])]
+        others = [(d, ends) for d, ends in enumerate(bounds) if d != across]
+        with ExitStack() as nest:
+            at = {d: nest.enter_context(code.loop(*ends)) for d, ends in others}
+
+            def rows_at(i: Value) -> list[Value]:
+                return [i if d == across else at[d] for d in range(len(sizes) - 1)]
+
+            def squares(i: Value, lanes: int | None) -> None:
+                def copy(j: Value, also: int | None) -> None:
+                    if also is None:
+                        for r in range(lanes or 1):
+                            self._copy(x, y, rows_at(i + r), j, None)
+                        return
+                    read = [self._read(x, [*rows_at(i), j + r], also) for r in range(also)]
+                    for r, row in enumerate(transpose_square(read)):
+                        y.store(row, *rows_at(i + r), j)
+
+                code.spans(0, sizes[-1], copy, () if lanes is None else (lanes,))
+
+            code.spans(*bounds[across], squares, (self.square,))
 
 
 def _transpose(state: MainLowering, op: TransposeOp) -> None:
@@ -75,7 +112,8 @@ def _transpose(state: MainLowering, op: TransposeOp) -> None:
         state.replace(op.y, state.view(state.buffer(op.x), shape_of(op.y)))
         return
     result = [shape[p] for p in permutation]
-    state.compute(Transpose(permutation, widths_of(op.y)), op.y, result, (op.x, shape))
+    kernel = Transpose(permutation, widths_of(op.y), square_side(state.machine))
+    state.compute(kernel, op.y, result, (op.x, shape))
 
 
 def merge_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
