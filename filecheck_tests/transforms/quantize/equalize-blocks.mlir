@@ -44,3 +44,17 @@ func.func @read_by_others(%x: tensor<1x2xf32>) -> (tensor<1x1xf32>, tensor<1x2xf
   calib.observe %y {name = "y", range = [-9.0, 9.0]} : tensor<1x1xf32>
   func.return %y, %r : tensor<1x1xf32>, tensor<1x2xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @scalar
+// CHECK: nn.mul %{{.*}}, %g : tensor<f32>, tensor<f32>
+func.func @scalar(%x: tensor<1x2xf32>) -> tensor<f32> {
+  calib.observe %x {name = "x", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %m = nn.reduce_max %x {axes = array<i64: 0, 1>} : tensor<1x2xf32> -> tensor<1x1xf32>
+  %s = nn.reshape %m {shape = array<i64>} : tensor<1x1xf32> -> tensor<f32>
+  %g = nn.constant <tensor<f32>, [2.0]> : tensor<f32>
+  %y = nn.mul %s, %g : tensor<f32>, tensor<f32> -> tensor<f32>
+  calib.observe %y {name = "y", range = [0.0, 6.0]} : tensor<f32>
+  func.return %y : tensor<f32>
+}

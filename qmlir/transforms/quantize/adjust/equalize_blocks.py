@@ -108,7 +108,7 @@ def _gained_rows(block: Block) -> list[GainedRows]:
     """The rows of a network that can be scaled block by block."""
     found: list[GainedRows] = []
     for op in block.ops:
-        if not isinstance(op, MulOp) or op.bounds() != (None, None):
+        if not isinstance(op, MulOp) or op.bounds() != (None, None) or not shape_of(op.y):
             continue
         width = shape_of(op.y)[-1]
         place = next((i for i, v in enumerate(op.operands) if constant_array(v) is not None), None)
