@@ -55,14 +55,24 @@ class KeptStates:
     """The states of the calls so far; the entries of a network share them (entries.py).
 
     turn    calls that read and write the states follow one another
-    values  the states by the names of their arguments
+    values  the states by the names of their arguments; calls may fill the arrays again that other calls have read
     """
 
     def __init__(self, states: Iterable[State]):
         self._states = {state.argument.name: state for state in states}
+        self._sets: tuple[dict[str, Array], dict[str, Array]] | None = None
         self.turn = Lock()
         self.values: dict[str, Array] = {}
         self.reset()
+
+    def sets(self) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Returns two arrays for each state: a call in machine code reads those of one set and fills the other's."""
+        if self._sets is None:
+            one, other = (
+                {n: np.empty(s.argument.shape, s.argument.dtype) for n, s in self._states.items()} for _ in range(2)
+            )
+            self._sets = one, other
+        return self._sets
 
     def reset(self) -> None:
         """Gives all states the values that they have before the first call."""
@@ -84,7 +94,8 @@ class KeptStates:
             if name not in self._states:
                 raise InputError(str(name), f"must be a state: {', '.join(self._states) or 'the network has none'}")
         with self.turn:
-            self.values |= {name: checked(self._states[name].argument, a).copy() for name, a in values.items()}
+            given = {name: checked(self._states[name].argument, a).copy() for name, a in values.items()}
+            self.values = {**self.values, **given}
 
 
 def shared_states(signatures: Mapping[str, Signature]) -> list[State]:
@@ -186,7 +197,8 @@ class CallableNetwork(Shown, abc.ABC):
         with self.kept.turn:
             results = self.run_in_order(self.signature.joined(arrays, self._held()))
             outputs, after = self.signature.parted(results)
-            self.kept.values |= {s.argument.name: a for s, a in zip(self.signature.states, after, strict=True)}
+            filled = {s.argument.name: a for s, a in zip(self.signature.states, after, strict=True)}
+            self.kept.values = {**self.kept.values, **filled}
         return outputs
 
     def _held(self) -> list[Array]:
@@ -217,7 +229,8 @@ class CallableNetwork(Shown, abc.ABC):
     def call(self, given: Sequence[Array]) -> dict[str, Array]:
         """Returns inputs in order with the states before the next call as further inputs: those of `flat`, by name."""
         names = [spec.name for spec in self.signature.flat().inputs]
-        return dict(zip(names, self.signature.joined(given, self._held()), strict=True))
+        held = [np.array(array) for array in self._held()]
+        return dict(zip(names, self.signature.joined(given, held), strict=True))
 
     def reset(self) -> None:
         """Gives all states the values that they have before the first call."""

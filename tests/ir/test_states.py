@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.errors import InputError, OptionError
 from qmlir.ir.context import make_context
+from qmlir.ir.entries import joined
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.source import parse_text
 from qmlir.samples.reading import in_sequences
@@ -31,6 +32,16 @@ func.func @main(%x: tensor<1x2xf32> {qmlir.name = #qmlir.name<tensors ["x"]>},
 }
 """
 """y = x + the x of two calls before; the state is a result before the output."""
+
+SUMS = """
+func.func @main(%x: tensor<1x2xf32>,
+    %total: tensor<1x2xf32> {qmlir.name = #qmlir.name<tensors ["total"]>, qmlir.state = #qmlir.state<0>})
+    -> (tensor<1x2xf32>, tensor<1x2xf32>) {
+  %y = nn.add %total, %x : tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x2xf32>
+  func.return %y, %y : tensor<1x2xf32>, tensor<1x2xf32>
+}
+"""
+"""The sum of all x so far; the state is an output, too."""
 
 X = [np.full((1, 2), i, np.float32) for i in range(6)]
 WANTED = [0.5, 1.5, 2.0, 4.0, 6.0, 8.0]
@@ -172,3 +183,26 @@ def test_a_state_of_an_operation_that_the_policy_keeps_float_is_float() -> None:
         assert [d.outcome for d in qmlir.decisions(quantized) if d.operation == "nn.relu"] == [outcome]
         (state,) = signature_of(main_function(quantized)).states
         assert state.reset.dtype == dtype
+
+
+@pytest.mark.parametrize("make", [qmlir.reference, qmlir.compile])
+def test_an_entry_keeps_the_states_that_it_has_not(delay: ModuleOp, make: type) -> None:
+    sums = parse_text(make_context(), SUMS, "sums.mlir")
+    network = make(joined({"delay": delay, "sums": sums}))
+    for x in X[:3]:
+        network(x)
+        network["sums"](x)
+        network["sums"](x)
+    np.testing.assert_array_equal(network.state["s"], [[1, 1, 2, 2]])
+    np.testing.assert_array_equal(network.state["total"], [[6, 6]])
+    held = network.state
+    network(X[5])
+    np.testing.assert_array_equal(held["s"], [[1, 1, 2, 2]])
+    network.state = held  # of the call before the last one
+    assert float(network(X[0])[0, 0]) == 1
+    np.testing.assert_array_equal(network["sums"](X[1]), [[7, 7]])
+
+
+def test_replayed_calls_hold_their_states(delay: ModuleOp) -> None:
+    calls = list(qmlir.compile(delay).replayed([X]))
+    np.testing.assert_array_equal([call["s"][0, 0] for call in calls], [0.5, 0.5, 0, 1, 2, 3])

@@ -2,7 +2,7 @@
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,16 +24,17 @@ class Frame:
 
     __slots__ = ("arena", "arena_address", "given", "inputs", "made", "outputs")
 
-    def __init__(self, arena_size: int, signature: Signature, *, copies: bool = True):
+    def __init__(self, arena_size: int, signature: Signature, *, copies: bool = True, arena: Array | None = None):
         """Makes the memory of a call.
 
         Args:
             arena_size: Bytes of the arena.
             signature: The inputs and outputs.
             copies: Whether small arrays are copied; they are not where calls have several samples.
+            arena: The arena of another frame, if both never run at once.
         """
         most = SMALL if copies else -1
-        self.arena = aligned_empty(arena_size)
+        self.arena = aligned_empty(arena_size) if arena is None else arena
         self.arena_address = self.arena.ctypes.data
         self.given, self.inputs = _small_arrays(signature.inputs, most)
         self.made, self.outputs = _small_arrays(signature.outputs, most)
@@ -55,12 +56,15 @@ class Frame:
         self.outputs[i] = array.ctypes.data
         return array
 
+    def keep(self, inputs: Mapping[int, Array], results: Mapping[int, Array]) -> None:
+        """Lets calls read and fill some arrays where they are, by the numbers of the inputs and of the outputs."""
+        for table, own, arrays in ((self.inputs, self.given, inputs), (self.outputs, self.made, results)):
+            for i, array in arrays.items():
+                table[i], own[i] = array.ctypes.data, None
+
     def bind(self, inputs: Sequence[Array], results: Sequence[Array]) -> None:
         """Lets calls read and fill these arrays where they are."""
-        self.given, self.made = [None] * len(inputs), [None] * len(results)
-        for table, arrays in ((self.inputs, inputs), (self.outputs, results)):
-            for i, array in enumerate(arrays):
-                table[i] = array.ctypes.data
+        self.keep(dict(enumerate(inputs)), dict(enumerate(results)))
 
 
 def _small_arrays(specs: Sequence[TensorSpec], most: int) -> tuple[list[Array | None], Any]:

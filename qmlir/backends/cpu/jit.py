@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from qmlir.backends.cpu.bound import BoundCall
+from qmlir.backends.cpu.carrying import Carrying
 from qmlir.backends.cpu.frame import Frame, aligned_empty
 from qmlir.backends.cpu.llvm import (
     LoadedObject,
@@ -106,6 +107,7 @@ class Executable(CallableNetwork):
         self._batches = signature.batch is not None
         self._weights_address = self.weights.ctypes.data
         self._free: list[Frame] = []  # a list's pop and append are atomic
+        self._carrying: Carrying | None = None
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
         self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
         self.uses_pool = RUN_SHARES.encode() in self.object
@@ -172,6 +174,29 @@ class Executable(CallableNetwork):
             return [array if own is None else own.copy() for array, own in zip(results, frame.made, strict=True)]
         finally:
             self._free.append(frame)
+
+    def advance(self, arrays: Sequence[Array]) -> list[Array]:
+        """Runs the code on inputs in order, without states and unchecked; returns the outputs in order.
+
+        States stay where they are: a call reads one set of arrays and fills the other, so that it has no addresses to
+        tell but those of what its caller gives and gets.
+        """
+        if not self.signature.states or self._batches:
+            return super().advance(arrays)
+        kept = self.kept
+        with kept.turn:
+            sets = kept.sets()
+            if kept.values is not sets[0] and kept.values is not sets[1]:
+                for name, array in kept.values.items():
+                    sets[0][name][...] = array
+                kept.values = sets[0]
+            turn = int(kept.values is sets[1])
+            if self._carrying is None or self._carrying.sets is not sets:
+                self._carrying = Carrying(self.signature, self._new_frame(), sets)
+            frame, outputs = self._carrying.begin(turn, arrays)
+            self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs)
+            kept.values = sets[1 - turn]
+            return [array if own is None else own.copy() for array, own in outputs]
 
     def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
         """Runs several samples in order, in batches if the code takes batches; returns the outputs of each sample.
