@@ -217,12 +217,27 @@ def prepared(node: ONNXNode, operator: str, inputs: Sequence[Value | None]) -> l
     if operator == "Clip" and (narrowed := _narrowed(node, inputs)) is not None:
         return [narrowed]
     if operator in MOVING and not first.is_per_axis:
-        # Concat joins the integers of all inputs, so they are read under the type of the first quantized input.
-        together = operator == "Concat"
-        return [quantized(node, x, first) if together and x is not None else x for x in inputs]
+        return _together(node, inputs, first) if operator == "Concat" else list(inputs)
     return [
         plain(node, x) if t is not None and isinstance(x, SSAValue) else x for x, t in zip(inputs, types, strict=True)
     ]
+
+
+def _together(node: ONNXNode, inputs: Sequence[Value | None], type: UniformType) -> list[Value | None]:
+    """Reads the integers of all inputs that a Concat joins under the type of the first quantized one.
+
+    If another input may have other integers than this type, as one is clipped and the other is not, that is their type
+    with all integers of its storage.
+    """
+    if any(_type_of(x) != type for x in inputs):
+        whole = UniformType.per_tensor(type.storage, 1.0)
+        type = type.within(whole.storage_min, whole.storage_max)
+    found: list[Value | None] = []
+    for x in inputs:
+        if isinstance(x, SSAValue) and (own := _type_of(x)) is not None and own != type and _is_narrower(own, type):
+            x = node.cast(StorageCastOp, x, type.storage_type)
+        found.append(None if x is None else quantized(node, x, type))
+    return found
 
 
 def _narrowed(node: ONNXNode, inputs: Sequence[Value | None]) -> Value | None:

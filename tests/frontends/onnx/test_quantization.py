@@ -413,3 +413,16 @@ def test_operands_that_are_stored_as_integers_stay_so(kind: str, scale: float) -
     assert not float_operations(module)
     (theirs,) = onnxruntimes(model(nodes, X, ["y"], constants), X)
     assert np.abs(results(module, X)[0] - theirs).max() <= 0.0501
+
+
+@pytest.mark.parametrize("order", ["xq cq", "cq xq", "cq dq"])
+def test_integers_that_are_clipped_are_joined_with_others(order: str) -> None:
+    bounds = {"lo": np.uint8(120), "hi": np.uint8(150), "low": np.uint8(100), "high": np.uint8(140)}
+    nodes = [
+        quantize("x", "p", "xq"),
+        node("Clip", "xq lo hi", "cq"),
+        node("Clip", "xq low high", "dq"),
+        node("Concat", order, "jq", axis=1),
+        dequantize("jq", "p", "y"),
+    ]
+    agrees(model(nodes, X, ["y"], {**P, **{n: np.array(v) for n, v in bounds.items()}}), X)
