@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         to_integers,
     )
     from qmlir.devices import Device, load_device
+    from qmlir.devices.model.encoder import register_encoder
     from qmlir.errors import QmlirError
     from qmlir.ir.own_operators import register_op, scoped_ops
     from qmlir.numerics.calibration import choose_quantization, register_calibration
@@ -85,6 +86,7 @@ __all__ = [
     "read_samples",
     "reference",
     "register_calibration",
+    "register_encoder",
     "register_op",
     "register_rounding",
     "report",
@@ -111,6 +113,7 @@ _HOMES = {
     "choose_quantization": "qmlir.numerics.calibration",
     "register_calibration": "qmlir.numerics.calibration",
     "register_rounding": "qmlir.numerics.roundings",
+    "register_encoder": "qmlir.devices.model.encoder",
     "summary": "qmlir.reports.notebooks",
     "effects": "qmlir.analysis.effects",
     "tune": "qmlir.analysis.tune",

@@ -1,11 +1,12 @@
-"""Plugins: passes, dialects, calibrations and rounding methods that packages outside qmlir, or a program, add.
+"""Plugins: passes, dialects, calibrations, rounding methods and encoders that packages, or a program, add to qmlir.
 
 A package names each of them as an entry point in its pyproject.toml; `docs/extending.md` shows one of every group:
 
     [project.entry-points."qmlir.calibrations"]
     clip-tails = "qmlir_example.calibration:clip_tails"
 
-A program calls `qmlir.register_calibration` or `qmlir.register_rounding`. Both ways lead to the same names.
+A program calls `qmlir.register_calibration`, `qmlir.register_rounding` or `qmlir.register_encoder`. Both ways lead to
+the same names.
 
 The entry points are read from the metadata of the installed packages, once a process. The code of a package is imported
 when its name is used, so that a package that cannot be imported breaks nothing else. A name that qmlir has itself, or
@@ -27,8 +28,15 @@ PASSES = "qmlir.passes"
 DIALECTS = "qmlir.dialects"
 CALIBRATIONS = "qmlir.calibrations"
 ROUNDINGS = "qmlir.roundings"
+ENCODERS = "qmlir.encoders"
 
-NOUNS = {PASSES: "pass", DIALECTS: "dialect", CALIBRATIONS: "calibration", ROUNDINGS: "rounding"}
+NOUNS = {
+    PASSES: "pass",
+    DIALECTS: "dialect",
+    CALIBRATIONS: "calibration",
+    ROUNDINGS: "rounding",
+    ENCODERS: "encoder",
+}
 """The groups of entry points, and what an entry of each group is called."""
 
 PROGRAM = "this program"
@@ -64,7 +72,7 @@ class Plugin:
 
     @property
     def kind(self) -> str:
-        """What the plugin is: a pass, a dialect, a calibration or a rounding."""
+        """What the plugin is: a pass, a dialect, a calibration, a rounding or an encoder."""
         return NOUNS[self.group]
 
     @property

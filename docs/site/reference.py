@@ -30,6 +30,7 @@ API = {
     "Running": [
         "compile", "bundle", "reference", "load_program", "load_device", "Device", "backends.cpu.jit.Executable",
         "backends.cpu.bound.BoundCall", "backends.reference.Reference", "backends.simulated.Simulated",
+        "register_encoder", "devices.model.encoder.Encoder", "devices.model.encoder.Issued",
     ],
     "Looking inside": [
         "summary", "decisions", "policies.ledger.Entry", "report", "quality", "analysis.quality.Quality",

@@ -12,10 +12,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from qmlir.backends.npu.execute import Report, Simulator
+from qmlir.backends.npu.accesses import Accesses
+from qmlir.backends.npu.execute import Report, Simulator, Watch
 from qmlir.backends.npu.report import predicted, predicted_cycles
 from qmlir.backends.npu.stream import DTYPES, Kept, Named, Port, Program, Routine, Segment, flat
 from qmlir.backends.npu.trace import Trace, traced
+from qmlir.backends.npu.vectors import IMAGES, INDEX, Recorder
+from qmlir.backends.npu.words import Words, encoded
 from qmlir.devices import Device
 from qmlir.devices.model.module import (
     Filled,
@@ -33,7 +36,7 @@ from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
-from qmlir.errors import QmlirError, UnsupportedError
+from qmlir.errors import OptionError, QmlirError, UnsupportedError
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.facts import COUNTS, HOST_STATES, LAYERS
 from qmlir.ir.interfaces import Array
@@ -46,7 +49,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Host, Sync
 from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
-from qmlir.running.files import together
+from qmlir.running.files import path_of, replacing_folder, together
 
 # ---------------------------------------------------------------------------------------------------------------
 # Assembles a module of placed and ordered commands into the program that a device or its simulator runs.
@@ -187,6 +190,7 @@ class Simulated(CallableNetwork):
     filled     how full each external memory is, by the memory's name; empty if the program was loaded
     buffers    where each buffer lies, and from which command to which; empty if the program was loaded
     seen       receives the tensors with names of each sample that is run; None, the default, if nobody asks for them
+    watch      sees the memories before each command of a call; None, the default, if nobody asks for them
     at_once    the number of samples that are worth running together
     """
 
@@ -221,6 +225,7 @@ class Simulated(CallableNetwork):
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self.seen: list[dict[str, Array]] | None = None
+        self.watch: Watch | None = None
         self._simulator = Simulator(program, device, called)
 
     def table(self) -> Table:
@@ -234,7 +239,7 @@ class Simulated(CallableNetwork):
         Raises:
             Fault: A command broke a rule of the device.
         """
-        return self._simulator.run_all([arrays], self.seen)[0]
+        return self._simulator.run_all([arrays], self.seen, self.watch)[0]
 
     def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
         """Runs several samples; returns the outputs in order for each.
@@ -264,6 +269,38 @@ class Simulated(CallableNetwork):
             watched.seen = []
             watched.run_all(some)
             yield from watched.seen
+
+    def write_vectors(self, sample: Sample, folder: str | Path, images: str = "changes") -> Path:
+        """Writes what the memories hold before and after each command and each layer of a call, for testbenches.
+
+        Args:
+            sample: The inputs of the call; states begin anew.
+            folder: The folder to make; it appears whole or not at all. backends/npu/vectors.py says what is in it.
+            images: "changes" for the bytes that a command or a layer reads, and those that it writes; "whole" for
+                everything that was ever written to each memory.
+
+        Returns:
+            The index of all files, `index.json` in the folder.
+
+        Raises:
+            OptionError: There is no such kind of images.
+            FileError: The folder has files already, or cannot be made.
+            Fault: A command broke a rule of the device.
+        """
+        if images not in IMAGES:
+            raise OptionError("images", f"must be one of {', '.join(IMAGES)}", got=str(images))
+        watched = self.with_program(self.program)
+        with replacing_folder(path_of(folder, "folder")) as temporary:
+            recorder = Recorder(watched.program, watched.device, watched.operands, temporary, images)
+            watched.watch = recorder
+            watched.run(sample)
+            recorder.finish()
+        return Path(folder) / INDEX
+
+    @property
+    def operands(self) -> Sequence[Accesses]:
+        """The blocks that each command reads and writes, by the names of the command's fields."""
+        return self._simulator.accesses
 
     def save(self, path: str | Path) -> list[Path]:
         """Writes the program, and beside it the functions that the host runs, as MLIR (only if there are any).
@@ -301,6 +338,15 @@ class Simulated(CallableNetwork):
         return traced(self.program, self.device)
 
     @property
+    def words(self) -> Words:
+        """The commands in the device's own words, by the encoder that its file names.
+
+        Raises:
+            PluginError: The encoder raises, or yields no words of its width.
+        """
+        return encoded(self.program, self.device)
+
+    @property
     def predicted_cycles(self) -> int:
         """The predicted cycles of a call, computed from the commands without running them."""
         return predicted_cycles(self.program, self.device)
@@ -316,8 +362,12 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
 
     Raises:
         PipelineError: The module has no commands, or its buffers have no addresses.
+        UnsupportedError: The device's encoder refuses a command.
+        PluginError: The device's encoder raises, or yields no words of its width.
     """
     program = assemble(module)
+    if device_of(module).encoder is not None:
+        encoded(program, device_of(module))  # what the device's words cannot say is an error here, before any use
     function = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not function])
     COUNTS.set(host, COUNTS.of(module))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from qmlir.cli.documents import add_json_option, cost_fields, prints_document, signature_fields, write_document
-from qmlir.cli.flags import ArgumentParser, file_of
+from qmlir.cli.flags import ArgumentParser, choice, file_of
 from qmlir.cli.models import load_known, load_simplified
 from qmlir.cli.terminal import is_verbose, say, table_of, terminal
 from qmlir.display import counted
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
     from qmlir.devices.legality.limits import Legality
+    from qmlir.ir.callable_network import Sample
     from qmlir.policies.ledger import Entry
 
 
@@ -131,6 +132,7 @@ def _network(judged: "Sequence[Legality]") -> dict[str, Any]:
 def _print_figures(device: "Device", operations: bool) -> None:
     """Prints a device's figures and, with `operations`, what it computes."""
     from qmlir.devices.legality.limits import operations_of
+    from qmlir.devices.model.encoder import encoder_of
     from qmlir.devices.model.engines import Engines
 
     peak = device.peak_macs
@@ -152,6 +154,8 @@ def _print_figures(device: "Device", operations: bool) -> None:
     say(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
     for kind, limits in operations_of(device).items() if operations else ():
         say(f"  {kind}: {limits}")
+    if (named := encoder_of(device)) is not None:
+        say(f"  words of {named.encoder.word_bits} bits by the encoder {named.plugin.called}")
     say(f"  factors between scales are {_factors_text(device)}")
     say(f"  scales change by the contract {device.quant.contract}")
 
@@ -211,6 +215,9 @@ def _print_reasons(refused: "Sequence[Legality]", device: "Device") -> None:
 PROGRAM_SUFFIX = ".npu"
 LISTING_SUFFIX = ".s"
 
+WORD_SUFFIXES = {"bin": ".bin", "hex": ".ihex", "readmemh": ".hex", "c": ".c"}
+"""Form of a program in the device's own words → the suffix of its file."""
+
 SHOWN = 0.01
 """The least share of the time of a layer that `qmlir compile` lists by itself."""
 
@@ -258,6 +265,37 @@ def add_simulation_options(parser: ArgumentParser) -> None:
         help="write when each command of the accelerator ran and what it waited for, for ui.perfetto.dev or "
         "chrome://tracing; a microsecond there is a cycle",
     )
+    help = "write what the accelerator's memories hold before and after each command and layer, for testbenches"
+    parser.add_argument("--vectors", type=Path, metavar="FOLDER", help=f"{help}, into this new folder; of one sample")
+    help = "with --vectors: the bytes that a command or layer reads and writes, or whole memories (default: changes)"
+    parser.add_argument("--vector-images", **choice(("changes", "whole")), help=help)
+
+
+def check_vectors(arguments: argparse.Namespace, samples: int) -> None:
+    """Refuses vectors of several samples, and a folder that cannot be made, before anything is simulated.
+
+    Raises:
+        OptionError: There is more than one sample.
+        FileError: The folder has files.
+    """
+    from qmlir.running.files import require_empty
+
+    if arguments.vectors is None:
+        return
+    if samples != 1:
+        got, remedy = counted(samples, "sample"), "add --samples 1"
+        raise OptionError("--vectors", "is for one sample", got=got, remedy=remedy)
+    require_empty(arguments.vectors)
+
+
+def write_vectors(arguments: argparse.Namespace, simulated: "Simulated", sample: "Sample") -> list[Path]:
+    """Writes golden vectors, if `--vectors` asks for them; returns the files to name in a document."""
+    if arguments.vectors is None:
+        return []
+    index = simulated.write_vectors(sample, arguments.vectors, arguments.vector_images or "changes")
+    commands = len(simulated.program.commands)
+    say(f"{arguments.vectors}: vectors of {counted(commands, 'command')}, listed in {index.name}")
+    return [index]
 
 
 def write_trace(arguments: argparse.Namespace, simulated: "Simulated") -> None:
@@ -277,14 +315,17 @@ def run_compile(arguments: argparse.Namespace) -> None:
     from qmlir.devices import load_device
 
     if arguments.emit == "llvm-ir":
-        raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
+        raise OptionError("--emit", f"must be obj, asm, {', '.join(WORD_SUFFIXES)} with --target", got="llvm-ir")
     load_device(arguments.target)  # first, so that an unknown device is reported before a wrong suffix
-    listed = arguments.emit == "asm"
-    suffix, given = (LISTING_SUFFIX, " --emit asm") if listed else (PROGRAM_SUFFIX, "")
+    suffix = PROGRAM_SUFFIX if arguments.emit == "obj" else (WORD_SUFFIXES | {"asm": LISTING_SUFFIX})[arguments.emit]
+    given = "" if arguments.emit == "obj" else f" --emit {arguments.emit}"
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
-    files = [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output)
+    if arguments.emit == "obj":
+        files = executable.save(arguments.output)
+    else:
+        files = [_write_words(executable, arguments.output, arguments.emit)]
     program = print_program(executable, files)
     made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
     fields = {**made, "code": None, "program": program}
@@ -335,19 +376,43 @@ def _say_host(entries: "Sequence[Entry]") -> None:
         say(f'on the host: {count}{first.operation} "{first.node}": {first.reason}')
 
 
-def _write_listing(executable: "Simulated", path: Path) -> Path:
-    """Writes the commands as text, for `--emit asm`."""
+def _write_words(executable: "Simulated", path: Path, emit: str) -> Path:
+    """Writes the commands as text, or in the device's own words, for `--emit`."""
+    from qmlir.backends.npu import words
     from qmlir.backends.npu.stream import listing
+    from qmlir.cli.bundle import entry_name
     from qmlir.running.files import write_whole
 
-    write_whole(path, listing(executable.program.commands, executable.device).encode())
+    program, device = executable.program, executable.device
+    if emit == "asm" and device.encoder is None:
+        write_whole(path, listing(program.commands, device))
+        return path
+    own = executable.words
+    match emit:
+        case "asm":
+            said = words.decoded(own.all, device)
+            content = words.words_listing(listing(program.commands if said is None else said, device), own)
+        case "bin":
+            content = words.binary(own)
+        case "hex":
+            content = words.intel_hex(own)
+        case "readmemh":
+            content = words.readmemh(own)
+        case _:
+            content = words.c_array(own, entry_name(path.stem))
+    write_whole(path, content)
+    by = "" if device.encoder is None else f" by the encoder {device.encoder}"
+    say(f"{path}: {counted(len(own.all), 'word')} of {own.bits} bits{by}")
     return path
 
 
 def require_target(arguments: argparse.Namespace) -> None:
     """Checks that a device is named if the command needs one, and that a program is not asked for what it lacks."""
     program = arguments.model.suffix == PROGRAM_SUFFIX
-    simulating = "--serial" if arguments.serial else "--trace" if arguments.trace is not None else None
+    given = {"--serial": arguments.serial, "--trace": arguments.trace, "--vectors": arguments.vectors}
+    simulating = next((option for option, value in given.items() if value), None)
+    if arguments.vector_images is not None and arguments.vectors is None:
+        raise OptionError("--vector-images", "is for vectors", remedy="add --vectors, or leave it out")
     if arguments.target is None and (program or simulating):
         need = "must name the device that the program is for" if program else f"must name a device with {simulating}"
         raise OptionError("--target", need, got="nothing")

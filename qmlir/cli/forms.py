@@ -84,7 +84,8 @@ def _say_written(files: Iterable[Path]) -> None:
 
 def add_compile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir compile`."""
-    parser.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
+    help = "what to write (default: obj); with --target, the device's words as bytes, Intel HEX, $readmemh or a C array"
+    parser.add_argument("--emit", **one_of((*CODE_SUFFIXES, *device.WORD_SUFFIXES)), help=help)
     parser.add_options("threads", "batch")
     help = "write the program of an accelerator instead, or with --emit asm its commands as text"
     parser.add_options("target", "set", what=help)
@@ -156,6 +157,8 @@ def run_compile(arguments: argparse.Namespace) -> None:
     if arguments.target is not None:
         device.run_compile(arguments)
         return
+    if arguments.emit in device.WORD_SUFFIXES:
+        raise OptionError("--emit", "writes the words of a device", got=arguments.emit, remedy="name it by --target")
     suffix = CODE_SUFFIXES[arguments.emit]
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))

@@ -412,10 +412,12 @@ def _run(arguments: argparse.Namespace) -> None:
     else:
         network = compiled(arguments)
     samples = samples_of(arguments, network.signature, stored_in(arguments.model))
+    device.check_vectors(arguments, len(samples))
     trial = scoring.trial_of(arguments, samples, before or network.signature) if scores else None
     if arguments.tensors:
         _write_tensors(arguments, samples, simulated if program else None)
     outputs: list[list[np.ndarray]] = []
+    vectors: list[Path] = []
     seconds = 0.0
     states = bool(network.signature.states)
     _require_states(arguments, network.signature)
@@ -434,6 +436,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if simulated is not None and simulated.report is not None:
         device.print_report(simulated.report, simulated.device)
         device.write_trace(arguments, simulated)
+        vectors = device.write_vectors(arguments, simulated, next(iter(samples)))
     say(f"{counted(len(outputs), 'sample')}, {1000 * seconds / len(outputs):.3f} ms each")
     accuracy = None
     if trial is not None:
@@ -446,7 +449,7 @@ def _run(arguments: argparse.Namespace) -> None:
         "model": str(arguments.model),
         "target": device.target_text(arguments),
         "reference": arguments.reference,
-        "files": _texts(p for p in (arguments.output, arguments.tensors, arguments.trace) if p is not None),
+        "files": _texts(p for p in (arguments.output, arguments.tensors, arguments.trace, *vectors) if p is not None),
         "accuracy": accuracy,
         "samples": len(outputs),
         "seconds": seconds,

@@ -98,7 +98,46 @@ def replacing(path: Path, *, apart: bool = False) -> Generator[Path]:
         earlier.unlink(missing_ok=True)
 
 
+@contextmanager
+def replacing_folder(path: Path) -> Generator[Path]:
+    """Yields a temporary folder beside `path` that becomes it if the block succeeds and is removed if not.
+
+    Files that the block writes there belong to no set.
+
+    Raises:
+        FileError: The folder exists and has files, or cannot be made.
+    """
+    require_empty(path)
+    place = path.resolve()
+    temporary = _temporary(place.parent)
+    try:
+        temporary.mkdir()
+        yield temporary
+        if place.exists():
+            place.rmdir()
+        temporary.replace(place)
+    except OSError as error:
+        raise FileError(path, NEED, got=error) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 NEED = "must be writable"
+
+
+def require_empty(path: Path) -> None:
+    """Checks that a folder is new or empty, and can be made, so that long work for it need not be done in vain.
+
+    Raises:
+        FileError: The folder has files, is a file, or could not be made.
+    """
+    require_folder(path)
+    with _as_file_errors(path):
+        got = None
+        if path.exists() or path.is_symlink():
+            got = "a file" if not path.is_dir() else "a folder with files" if any(path.iterdir()) else None
+    if got is not None:
+        raise FileError(path, "must be a new or an empty folder", got=got, remedy="choose another, or remove it")
 
 
 def require_folder(path: Path) -> None:

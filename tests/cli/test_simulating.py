@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -85,7 +86,10 @@ def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.C
             ("compile", quantized, "--target", "nmp", "--emit", "asm", "-o", program),
             "must end in .s with --target",
         ),
-        (("compile", quantized, "--target", "nmp", "--emit", "llvm-ir", "-o", program), "must be obj or asm"),
+        (
+            ("compile", quantized, "--target", "nmp", "--emit", "llvm-ir", "-o", program),
+            "must be obj, asm, bin, hex, readmemh, c with --target",
+        ),
         (("run", program, "--data", small.data), "must name the device that the program is for"),
         (("run", quantized, "--serial", "--data", small.data), "must name a device with --serial"),
         (("run", program, "--reference", "--target", "nmp", "--data", small.data), "evaluates networks, not programs"),
@@ -123,6 +127,75 @@ def test_a_trace(small: Small, quantized: Path, capsys: pytest.CaptureFixture[st
     assert re.search(rf"trace\.json: written, \d+ commands in {cycles} cycles", shown)
     assert run("run", quantized, "--target", "nmp", "--data", small.data, "--trace", file, "--serial") == 0
     assert json.loads(file.read_text(encoding="utf-8"))["otherData"]["cycles"] > cycles
+
+
+def test_vectors(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program, one = small / "small.npu", ("--data", small.data, "--samples", "1")
+    assert run("compile", quantized, "--target", "nmp", "-o", program) == 0
+    for name, images in (("changes", ()), ("whole", ("--vector-images", "whole"))):
+        capsys.readouterr()
+        folder = small / name
+        assert run("run", program, "--target", "nmp", *one, "--vectors", folder, *images, "-o", small / "y.npz") == 0
+        index = json.loads((folder / "index.json").read_text(encoding="utf-8"))
+        assert index["images"] == name
+        commands = len(Program.load(program).commands)
+        assert f"vectors of {commands} commands, listed in index.json" in " ".join(capsys.readouterr().out.split())
+        assert len(index["commands"]) == commands
+        (port,) = index["outputs"]
+        assert (port["name"], port["shape"], port["type"]) == ("scores", [1, 3], "f32")
+        with np.load(folder / "vectors.npz") as arrays, np.load(small / "y.npz") as outputs:
+            last = next(c for c in reversed(index["commands"]) if c["writes"])
+            name = f"{last['number']}.writes.{last['writes'][0]['operand']}"
+            assert arrays[name].tobytes() == outputs["scores"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "--vectors: is for one sample, got 6 samples; add --samples 1"),
+        (
+            ("--samples", "1"),
+            "full: must be a new or an empty folder, got a folder with files; choose another, or remove",
+        ),
+        (("--samples", "1", "--vector-images", "some"), "--vector-images: must be one of its values, got some"),
+        (("--reference",), "--reference: evaluates networks, not programs"),
+    ],
+)
+def test_vectors_that_are_none(
+    arguments: tuple[str, ...], message: str, small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small / "full").mkdir()
+    (small / "full" / "notes.txt").write_text("mine")
+    given = ("run", quantized, "--target", "nmp", "--data", small.data, "--vectors", small / "full", *arguments)
+    assert run(*given) == 1
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in (small / "full").iterdir()] == ["notes.txt"]
+
+
+def test_what_vectors_advise(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("run", quantized, "--target", "nmp", "--data", small.data)
+    one, full = ("--samples", "1"), small / "full"
+    assert run(*given, "--vectors", small / "v") == 1
+    assert "add --samples 1" in capsys.readouterr().err
+    assert run(*given, "--vectors", small / "v", *one) == 0
+    assert run(*given, "--vectors", small / "v", *one) == 1
+    assert "choose another, or remove it" in capsys.readouterr().err
+    assert run(*given, "--vectors", full, *one) == 0
+    shutil.rmtree(small / "v")
+    assert run(*given, "--vectors", small / "v", *one) == 0
+    assert run(*given, "--vector-images", "whole", *one) == 1
+    assert "add --vectors, or leave it out" in " ".join(capsys.readouterr().err.split())
+    assert run(*given, "--vector-images", "whole", *one, "--vectors", small / "w") == 0
+    assert run(*given, *one) == 0
+
+
+def test_vectors_need_a_device(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, message in (
+        (("--vectors", small / "v"), "--target: must name a device with --vectors, got nothing"),
+        (("--vector-images", "whole"), "--vector-images: is for vectors; add --vectors, or leave it out"),
+    ):
+        assert run("run", quantized, "--data", small.data, *options) == 1
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

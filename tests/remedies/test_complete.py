@@ -15,7 +15,9 @@ from tests.cli import (
     test_printed_options,
     test_quality,
     test_report,
+    test_simulating,
     test_streams,
+    test_words,
 )
 from tests.cli import test_cut as test_cut_commands
 from tests.cli import test_remedies as commands
@@ -47,6 +49,11 @@ TABLES = (
 )
 
 ELSEWHERE: dict[str, Callable[..., None]] = {
+    "write them by --emit bin": test_words.test_what_refusals_advise,
+    "name it by --target": test_words.test_what_refusals_advise,
+    "add --samples 1": test_simulating.test_what_vectors_advise,
+    "add --vectors, or leave it out": test_simulating.test_what_vectors_advise,
+    "choose another, or remove it": test_simulating.test_what_vectors_advise,
     "or bind window=…, so that a token sees fewer places than the model was trained for": (
         test_importer.test_windows_that_a_ring_does_not_keep
     ),

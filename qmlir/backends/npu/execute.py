@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qmlir.backends.npu.accesses import stored_weights
+from qmlir.backends.npu.accesses import Accesses, stored_weights
 from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
@@ -294,6 +294,9 @@ _RULES: dict[type[Command], Callable[[Any, Operands], None]] = {
 Function = Callable[..., Sequence[Array]]
 """The function of a host routine: arrays to arrays, as the routine's ports describe them."""
 
+Watch = Callable[[int, Memories], None]
+"""A function that sees the memories before each command, with its number, and once behind the last."""
+
 
 class Simulator:
     """A device loaded with a program; `run` takes the network's inputs.
@@ -328,19 +331,23 @@ class Simulator:
         return self.run_all([inputs])[0]
 
     def run_all(
-        self, samples: Sequence[Sequence[Array]], seen: list[dict[str, Array]] | None = None
+        self,
+        samples: Sequence[Sequence[Array]],
+        seen: list[dict[str, Array]] | None = None,
+        watch: Watch | None = None,
     ) -> list[list[Array]]:
         """Runs the network on several samples in one pass over the commands; returns the outputs of each sample.
 
         Args:
             samples: The inputs of each sample, in order.
             seen: Receives the tensors with names of each sample, by name, if it is given.
+            watch: Sees the memories before each command and behind the last, if it is given.
 
         Raises:
             Fault: A command did something that the device forbids; the error names the command.
         """
         memories, tensors = self._prepared(samples), dict[str, Array]()
-        self._execute(memories, None if seen is None else tensors)
+        self._execute(memories, None if seen is None else tensors, watch)
         results = [_loaded(port, memories) for port in self.program.outputs]
         if seen is not None:
             seen += [{name: array[n, ...] for name, array in tensors.items()} for n in range(len(samples))]
@@ -362,7 +369,7 @@ class Simulator:
                 memories.load(port.block, _stored(port, array, "input"), network)
         return memories
 
-    def _execute(self, memories: Memories, tensors: dict[str, Array] | None) -> None:
+    def _execute(self, memories: Memories, tensors: dict[str, Array] | None, watch: Watch | None) -> None:
         """Executes all commands; `tensors` receives the tensors with names, if it is given."""
         counter, done = Counter(self.device, self.program), 0
         ports: dict[int, list[Port]] = {}
@@ -370,6 +377,8 @@ class Simulator:
             ports.setdefault(named.after, []).append(named.port)
         for number, (command, accesses) in enumerate(zip(self.program.commands, self._accesses, strict=True)):
             try:
+                if watch is not None:
+                    watch(number, memories)
                 if isinstance(command, Host):
                     self._call(command, memories)
                 elif (rule := _RULES.get(type(command))) is not None:
@@ -381,7 +390,14 @@ class Simulator:
                 tensors |= {port.name: _loaded(port, memories) for port in ports.pop(done, ())}
             if self.report is None:
                 counter.count(command, accesses.footprint)
+        if watch is not None:
+            watch(len(self.program.commands), memories)
         self.report = self.report or counter.report()
+
+    @property
+    def accesses(self) -> Sequence[Accesses]:
+        """The operands of each command."""
+        return self._accesses
 
     def _call(self, command: Host, memories: Memories) -> None:
         routine = self.program.routines[command.routine]

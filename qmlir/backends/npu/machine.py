@@ -75,6 +75,13 @@ class Memories:
             )
         return strided(contents.data, block).copy()
 
+    def image(self, number: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
+        """The bytes of a memory as far as the program touches it, uint8 [networks, size], and which were ever written.
+
+        Both are views; the second is [size].
+        """
+        return self._all[number].data, self._all[number].written[0]
+
     def write(self, block: Block, data: Bytes) -> None:
         """Writes a block, uint8 [networks, planes, rows, size].
 

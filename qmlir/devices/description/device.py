@@ -289,6 +289,9 @@ class Device(Table):
     format: Literal[1] = Field(alias="schema", description="version of these keys")
     name: Name = Field(description="as given to --target")
     description: Line = Field(default="", description="what it is, for lists of devices; programs do not depend on it")
+    encoder: Name | None = Field(
+        default=None, description="what turns commands into the device's own words, of an installed package"
+    )
     clock: MHz = Field(alias="clock_mhz", description="frequency of everything that counts cycles")
     array: Array = Field(description="what multiplies and adds")
     memory: tuple[Memory, ...] = Field(min_length=1, max_length=1 << MEMORY_BITS, description="memories")

@@ -1,7 +1,7 @@
 """The least commands of an operation: with the numbers that no tile changes, and a single element of everything else.
 
-If one of them breaks a limit of commands (isa/limits.py), no tiling of the operation keeps to it. The tiler takes the
-numbers of its commands from here, too.
+If one of them breaks a limit of commands (isa/limits.py), or the device has no words for it, so it is with every tiling
+of the operation. The tiler takes the numbers of its commands from here, too.
 """
 
 from collections.abc import Iterator
@@ -10,9 +10,11 @@ from typing import Any
 from xdsl.ir import Operation
 
 from qmlir.devices.description.device import Device
+from qmlir.devices.model.encoder import unsayable
 from qmlir.devices.model.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import ConstantOp, PadOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.windows import WindowOp
@@ -21,7 +23,9 @@ from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
+    Fill,
     Init,
+    Move,
     Pool,
     Pooling,
     Post,
@@ -43,6 +47,8 @@ def beyond_commands(op: Operation, device: Device) -> str | None:
         if (found := broken(command)) is not None:
             need, got = found
             return f"{need}, got {got}"
+        if (reason := unsayable(command, device)) is not None:
+            return reason
     return None
 
 
@@ -65,6 +71,10 @@ def least_commands(op: Operation, device: Device) -> Iterator[Command]:
         case qint.RequantizeOp() | qint.LookupOp():
             yield _least(SetContext, context_fields(op))
             yield _least(Post, {"source_bits": width_of(op.x)})
+        case MovementOp():
+            yield _least(Move, {})
+            if isinstance(op, PadOp):
+                yield _least(Fill, {})
         case _:
             return
 

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.legality.least import contraction_fields
 from qmlir.devices.model.engines import WeightBits
-from qmlir.devices.model.room import Kept, too_large
+from qmlir.devices.model.room import Kept, least_tile, too_large
 from qmlir.devices.model.stored import stored_bias, stored_weights
 from qmlir.devices.model.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
@@ -19,7 +19,7 @@ from qmlir.dialects.npu import LayerOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
-from qmlir.transforms.npu.tile.costs import packed
+from qmlir.transforms.npu.tile.costs import TileCommands, packed
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
 from qmlir.transforms.npu.tile.search import Tiling, tiling
 from qmlir.transforms.npu.tile.vector import finish, tiles
@@ -64,10 +64,13 @@ def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
     """The tiling of a contraction.
 
     Raises:
-        UnsupportedError: Not even the smallest tile fits; the error names the sizes.
+        UnsupportedError: Not even the smallest tile fits, or the device has no words for it; the error says which.
     """
     device = emitter.device
     if (found := tiling(work, device)) is None:
+        least = least_tile(work, device)
+        if (reason := TileCommands(work, device, emitter.engines).refusal(least)) is not None:
+            raise UnsupportedError.at("npu.layer", layer.label.data, f"the smallest tile: {reason}")
         needed = too_large(work, device).items()
         raise UnsupportedError.at(
             "npu.layer", layer.label.data, f"must have tiles that fit the memories of {device.name}",

@@ -13,6 +13,7 @@ from qmlir.devices import Device
 from qmlir.devices.description.device import Memory, Queue
 from qmlir.devices.description.schema import Role
 from qmlir.devices.model.costs import demand
+from qmlir.devices.model.encoder import unsayable
 from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.footprints import footprint
 from qmlir.devices.model.room import Kept, Shape, Stay, cut, packed_size
@@ -76,14 +77,23 @@ class TileCommands:
         return footprint(command, self.device, {0: self._context})
 
     def keep_limits(self, shape: Shape) -> bool:
-        """Whether the commands of a tile keep to the limits of commands (isa/limits.py)."""
-        box = shape.rows, shape.columns, shape.outputs
-        some = self.sums(*box, shape.terms), *self.weights(shape.outputs, shape.terms), *self.following(*box)
-        return all(
+        """Whether a tile's commands keep to the limits of commands, and the device has words for them."""
+        return self.refusal(shape) is None and all(
             broken(command) is None and all(block.bytes <= MOST_BYTES for block in (*touched.reads, *touched.writes))
-            for command in some
+            for command in self._of(shape)
             for touched in (self.touched(command),)
         )
+
+    def refusal(self, shape: Shape) -> str | None:
+        """Why the device has no words for a tile's commands, as a sentence; None if it has."""
+        if self.device.encoder is None:
+            return None
+        return next((found for each in self._of(shape) if (found := unsayable(each, self.device)) is not None), None)
+
+    def _of(self, shape: Shape) -> tuple[Command, ...]:
+        """The commands of a tile."""
+        box = shape.rows, shape.columns, shape.outputs
+        return (self.sums(*box, shape.terms), *self.weights(shape.outputs, shape.terms), *self.following(*box))
 
     def sums(self, rows: int, columns: int, outputs: int, terms: int) -> Window:
         """The command that adds the products of a slice of the input channels."""

@@ -18,6 +18,7 @@ from qmlir.devices import Device
 from qmlir.devices.description.device import Memory, Queue
 from qmlir.devices.description.schema import Role
 from qmlir.devices.legality.least import context_fields
+from qmlir.devices.model.encoder import unsayable
 from qmlir.devices.model.engines import Engines, Region, Rest, WeightBits, regions
 from qmlir.devices.model.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.devices.model.tables import entries, role_of
@@ -212,7 +213,7 @@ class Emitter:
         """Emits a command on a queue; places are given as `Spot`s.
 
         Raises:
-            UnsupportedError: The command breaks a limit of commands.
+            UnsupportedError: The command breaks a limit of commands, or the device has no words for it.
         """
         buffers: list[SSAValue] = []
         given: dict[str, Any] = {}
@@ -227,6 +228,8 @@ class Emitter:
         if (found := broken(command)) is not None:
             need, got = found
             raise UnsupportedError.at(mnemonic(kind), self.layers[-1], need, got=got)
+        if (reason := unsayable(command, self.device)) is not None:
+            raise UnsupportedError.at(mnemonic(kind), self.layers[-1], reason)
         self.builder.insert(IssueOp(queue.id, command, buffers))
 
     def begin(self, layer: str, rest: Rest | None = None) -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import islice, product
 
 from qmlir.devices import Device
+from qmlir.devices.model.encoder import Named, encoder_of
 from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.room import Kept, Room, Shape, least_outputs, least_tile
 from qmlir.devices.model.work import Work
@@ -35,13 +36,18 @@ class Tiling:
     price: Price
 
 
-@cache
 def tiling(work: Work, device: Device) -> Tiling | None:
     """The best tiling of a contraction on a device; None if not even the smallest tile fits.
 
     If possible, two of every tile fit, so that one tile is loaded or stored while the other is worked on. The result is
     cached: equal contractions share one search.
     """
+    return _found(work, device, encoder_of(device))
+
+
+@cache
+def _found(work: Work, device: Device, encoder: Named | None) -> Tiling | None:
+    """The best tiling; a program may register another encoder under the name that the device has."""
     for copies in (2, 1):
         if (found := _Search(work, device, copies).best()) is not None:
             return found

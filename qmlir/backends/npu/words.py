@@ -1,0 +1,230 @@
+"""The commands of a program in a device's own words, as the encoder writes them that the device file names.
+
+devices/model/encoder.py says what an encoder is. A device without one has the 32-bit words of isa/encoding.py.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import index
+from typing import SupportsIndex
+
+from qmlir.backends.npu.stream import Program, disassemble
+from qmlir.devices import Device
+from qmlir.devices.model.encoder import Awaited, Issued, Located, Named, described, encoder_of, refusal
+from qmlir.errors import UnsupportedError
+from qmlir.isa.commands import Arithmetic, Mark, Post, SetContext, decode
+from qmlir.isa.encoding import WORD_BITS, Command, Place, StreamError, field_kinds, mnemonic
+from qmlir.plugins import PluginError
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a program.
+
+    bits      bits of a word, a multiple of 8
+    commands  the words of each command, in the order of the program; each word is a number from 0 to 2^bits − 1
+    listed    each command as text
+    """
+
+    bits: int
+    commands: Sequence[Sequence[int]]
+    listed: Sequence[str]
+
+    @property
+    def all(self) -> list[int]:
+        """Every word, one command after the other."""
+        return [word for words in self.commands for word in words]
+
+
+def issued(program: Program, device: Device) -> Iterator[Issued]:
+    """Yields the commands of a program as encoders get them."""
+    layer, contexts, queues = "", dict[int, SetContext](), [queue.id for queue in device.queue]
+    for number, command in enumerate(program.commands):
+        if isinstance(command, Mark):
+            layer = program.layers[command.layer] if command.layer < len(program.layers) else str(command.layer)
+        kinds = field_kinds(type(command))
+        places: dict[str, Place] = {name: getattr(command, name) for name, kind in kinds.items() if kind is Place}
+        yield Issued(
+            number,
+            mnemonic(type(command)),
+            command,
+            queues[command.queue],
+            layer,
+            {name: Located(device.memory[place.memory].id, place.address) for name, place in places.items()},
+            tuple(Awaited(queues[wait.queue], wait.finished) for wait in command.waits),
+            contexts.get(command.ctx) if isinstance(command, Post | Arithmetic) else None,
+        )
+        if isinstance(command, SetContext):
+            contexts[command.ctx] = command
+
+
+def encoded(program: Program, device: Device) -> Words:
+    """Returns the words of a program for its device.
+
+    Raises:
+        StreamError: The program was made for another device.
+        UnsupportedError: The encoder refuses a command; the error names the command, its layer and the reason.
+        PluginError: The encoder raises, yields no words of its width, or decodes them to other commands.
+    """
+    program.require(device)
+    listed = disassemble(program.commands, device).splitlines()
+    if (named := encoder_of(device)) is None:
+        return Words(WORD_BITS, [command.words() for command in program.commands], listed)
+    commands = list(issued(program, device))
+    for each in commands:
+        if (reason := refusal(each.command, device)) is not None:
+            raise UnsupportedError(reason, where=_where(each, listed))
+    words = _encoded(named, commands, listed)
+    found = Words(named.encoder.word_bits, words, listed)
+    decoded = _decoded(named, found.all)
+    if decoded is not None:
+        _require_same(named, decoded, commands, listed, device)
+    return found
+
+
+def decoded(words: Sequence[int], device: Device) -> list[Command] | None:
+    """Returns the commands that words of a device say; None if its encoder has no decoder.
+
+    Raises:
+        StreamError: The words of a device without an encoder are no commands.
+        PluginError: The decoder raises, or returns something else than commands.
+    """
+    return decode(words) if (named := encoder_of(device)) is None else _decoded(named, words)
+
+
+def words_listing(text: str, words: Words) -> str:
+    """Adds to each line of a program's listing (stream.listing) the words of its command, as a comment."""
+    digits = words.bits // 4
+    lines: list[str] = []
+    for line, own in zip(text.splitlines(), words.commands, strict=True):
+        shown = " ".join(f"{word:0{digits}x}" for word in own)
+        lines.append(f"{line} {'' if ';' in line else '; '}{'words' if own else 'no words'} {shown}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _where(each: Issued, listed: Sequence[str]) -> str:
+    return f"command {each.number} of layer {each.layer or '(none)'}, {listed[each.number]}"
+
+
+def _encoded(named: Named, commands: Sequence[Issued], listed: Sequence[str]) -> list[Sequence[int]]:
+    """The words of each command as the encoder yields them, checked one by one."""
+    bits, found = named.encoder.word_bits, list[Sequence[int]]()
+
+    def fault(need: str, got: str) -> PluginError:
+        where = _where(commands[len(found)], listed) if len(found) < len(commands) else None
+        return named.plugin.fault(need, where=where, got=got)
+
+    try:
+        for each in islice(named.encoder.encode(iter(commands)), len(commands) + 1):
+            own = list(each)
+            if wrong := [word for word in own if not _is_word(word, bits)]:
+                raise fault(f"must encode each command in words of {bits} bits", _shown(wrong[0]))
+            found.append([index(word) for word in own])
+    except PluginError:
+        raise
+    except Exception as error:  # the code of a package may raise anything
+        raise fault("must encode every command that it does not refuse", described(error)) from error
+    if len(found) != len(commands):
+        got = f"those of {len(found)}" if len(found) < len(commands) else "those of more"
+        raise named.plugin.fault(f"must yield the words of each of {len(commands)} commands", got=got)
+    if not any(found):
+        raise named.plugin.fault("must encode a program in words", got="none")
+    return found
+
+
+def _is_word(word: object, bits: int) -> bool:
+    return isinstance(word, SupportsIndex) and 0 <= index(word) < 1 << bits
+
+
+def _shown(word: object) -> str:
+    return hex(word) if isinstance(word, int) else f"{word!r} of type {type(word).__name__}"
+
+
+def _decoded(named: Named, words: Sequence[int]) -> list[Command] | None:
+    try:
+        answer = named.encoder.decode(words)
+        found = None if answer is None else list(answer)
+    except StreamError:
+        raise
+    except Exception as error:  # the code of a package may raise anything
+        raise named.plugin.fault(
+            "must decode words, or say by a StreamError what is wrong", got=described(error)
+        ) from error
+    for number, each in enumerate(found or ()):
+        if not isinstance(each, Command):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise named.plugin.fault("must decode words to commands", where=f"command {number}", got=repr(each))
+    return found
+
+
+def _require_same(
+    named: Named, decoded: Sequence[Command], commands: Sequence[Issued], listed: Sequence[str], device: Device
+) -> None:
+    """Checks that a decoder gives the commands that were encoded, so that the words say everything about them."""
+    need = "must decode its words to the commands that they encode"
+    for each, back in zip(commands, decoded, strict=False):
+        if back != each.command:
+            got = disassemble([back], device).strip() if back.queue < len(device.queue) else repr(back)
+            raise named.plugin.fault(need, where=_where(each, listed), got=got)
+    if len(decoded) != len(commands):
+        raise named.plugin.fault(need, got=f"{len(decoded)} commands of {len(commands)}")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Words as files
+
+
+def binary(words: Words) -> bytes:
+    """The words one after the other, each little-endian."""
+    return b"".join(word.to_bytes(words.bits // 8, "little") for word in words.all)
+
+
+RECORD = 16
+"""Bytes of a line of Intel HEX."""
+
+
+def intel_hex(words: Words) -> str:
+    """The bytes of `binary` from address 0 on in Intel HEX: lines of 16 bytes, and a line for each 64 KiB."""
+    data, lines = binary(words), list[str]()
+    for at in range(0, len(data), RECORD):
+        if at and at % (1 << 16) == 0:
+            lines.append(_record(0, 4, (at >> 16).to_bytes(2, "big")))
+        lines.append(_record(at & 0xFFFF, 0, data[at : at + RECORD]))
+    return "\n".join([*lines, _record(0, 1, b"")]) + "\n"
+
+
+def _record(address: int, kind: int, data: bytes) -> str:
+    body = bytes([len(data)]) + address.to_bytes(2, "big") + bytes([kind]) + data
+    return f":{(body + bytes([-sum(body) & 0xFF])).hex().upper()}"
+
+
+def readmemh(words: Words) -> str:
+    """The words as Verilog's `$readmemh` reads them: a line each, in hexadecimal digits; commands are comments."""
+    lines = ["// " + f"{words.bits} bits a word, {len(words.all)} words of {len(words.commands)} commands"]
+    for text, own in zip(words.listed, words.commands, strict=True):
+        lines += [f"// {text}", *(f"{word:0{words.bits // 4}x}" for word in own)]
+    return "\n".join(lines) + "\n"
+
+
+C_BITS = (8, 16, 32, 64)
+"""Bits of the integers of C."""
+
+
+def c_array(words: Words, name: str) -> str:
+    """The words as an array of C, `const uint64_t NAME[]`; commands are comments.
+
+    Raises:
+        UnsupportedError: C has no integers of so many bits.
+    """
+    if words.bits not in C_BITS:
+        known = ", ".join(map(str, C_BITS))
+        raise UnsupportedError(
+            f"words of a C array must have {known} bits", got=str(words.bits), remedy="write them by --emit bin"
+        )
+    suffix = "ull" if words.bits == 64 else "u"
+    lines = ["#include <stdint.h>", "", f"const uint32_t {name}_count = {len(words.all)};"]
+    lines += ["", f"const uint{words.bits}_t {name}[] = {{"]
+    for text, own in zip(words.listed, words.commands, strict=True):
+        lines.append(f"    // {text}")
+        lines += [f"    0x{word:0{words.bits // 4}x}{suffix}," for word in own]
+    return "\n".join([*lines, "};"]) + "\n"

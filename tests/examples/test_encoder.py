@@ -1,0 +1,45 @@
+"""The example encoder in an environment of its own: pip installs it, and the commands of its page use it."""
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.examples.test_plugin import Environment
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Environment:
+    folder = tmp_path_factory.mktemp("encoder")
+    made = Environment(folder / "venv", root)
+    source = folder / "encoder"
+    shutil.copytree(root / "examples" / "encoder", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    made.run("python", "-m", "pip", "install", "--quiet", "--no-deps", source)
+    return made
+
+
+def test_the_page(environment: Environment, root: Path, tmp_path: Path) -> None:
+    page = (root / "examples" / "encoder" / "README.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    (listed,) = re.findall(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    for folder in ("digits", "encoder"):
+        shutil.copytree(root / "examples" / folder, tmp_path / "examples" / folder)
+    shown = ""
+    for tool, *arguments in map(shlex.split, commands.splitlines()):
+        if tool != "pip":  # the fixture has installed it
+            shown += environment.run(tool, *arguments, cwd=tmp_path)
+    assert listed.strip() in shown
+    assert (tmp_path / "digits.bin").stat().st_size % 8 == 0
+    assert "; words " in (tmp_path / "digits.s").read_text(encoding="utf-8")
+
+
+def test_its_own_tests(environment: Environment, root: Path, tmp_path: Path) -> None:
+    shutil.copytree(root / "examples" / "encoder", tmp_path / "encoder")
+    shutil.copytree(root / "examples" / "digits", tmp_path / "digits")
+    (tmp_path / "encoder" / "packet64.py").unlink()  # the installed one is tested
+    done = environment.run("pytest", "-q", "-p", "no:cacheprovider", "tests", cwd=tmp_path / "encoder")
+    assert "17 passed" in done
