@@ -105,6 +105,11 @@ def test_the_page(
     reader = Reader(root, capsys)
     reader.follow("".join(lines))
     assert reader.checked == 1
+    unit = root / "examples" / "rtl" / "unit.v"
+    Path("unit.v").write_text(unit.read_text("utf-8").replace("(bits - 1)", "bits"), encoding="utf-8")
+    answer = bench(root, Path("vectors"), Path("mistaken"), unit=Path("unit.v"))
+    for shown in (page, (root / "docs" / "devices" / "vectors.md").read_text("utf-8")):
+        assert f"\n{answer}\n" in shown
     assert all(shlex.split(line)[0] in ("qmlir", "python") for line in lines if line.startswith(("qmlir", "python")))
 
 
