@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from qmlir.backends.npu import SIMULATORS
 from qmlir.backends.npu.execute import Report, Simulator
 from qmlir.backends.npu.report import predicted, predicted_cycles
 from qmlir.backends.npu.stream import DTYPES, Kept, Named, Port, Program, Routine, Segment, flat
@@ -33,7 +34,7 @@ from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
-from qmlir.errors import QmlirError, UnsupportedError
+from qmlir.errors import OptionError, QmlirError, UnsupportedError
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.facts import COUNTS, HOST_STATES, LAYERS
 from qmlir.ir.interfaces import Array
@@ -201,6 +202,7 @@ class Simulated(CallableNetwork):
         ledger: Sequence[Entry] = (),
         filled: Mapping[str, Filled] | None = None,
         buffers: Sequence[Placed] = (),
+        simulator: str = "auto",
     ):
         """Prepares the simulator for a program.
 
@@ -212,6 +214,8 @@ class Simulated(CallableNetwork):
             ledger: The decision recorded for each operation.
             filled: How full each external memory is.
             buffers: Where each buffer lies; `first` and `last` are numbers of the program's commands.
+            simulator: What executes the commands: the model in "c", compiled by a C compiler, or "python". By default
+                the former where it saves time. Both give the same bits, costs and faults.
 
         Raises:
             StreamError: The program was made for another device.
@@ -221,7 +225,7 @@ class Simulated(CallableNetwork):
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self.seen: list[dict[str, Array]] | None = None
-        self._simulator = Simulator(program, device, called)
+        self._simulator = Simulator(program, device, called, simulator)
 
     def table(self) -> Table:
         on_host = sum(entry.code == "host" for entry in self.ledger)
@@ -283,7 +287,26 @@ class Simulated(CallableNetwork):
         If the program has all commands of this one in the same order, the copy has the same buffers, otherwise none.
         """
         buffers = _renumbered(self.buffers, list(map(type, self.program.commands)), program)
-        return Simulated(program, self.device, self.routines, self.native, self.ledger, self.filled, buffers)
+        return self._with(program, buffers, self._simulator.simulator)
+
+    def with_simulator(self, simulator: str) -> "Simulated":
+        """Returns a copy whose commands are executed by the model in "c", in "python", or by the faster one: "auto".
+
+        Raises:
+            OptionError: There is no such simulator.
+        """
+        if simulator not in SIMULATORS:
+            raise OptionError("simulator", f"must be one of {', '.join(SIMULATORS)}", got=repr(simulator))
+        return self._with(self.program, self.buffers, simulator)
+
+    def _with(self, program: Program, buffers: Sequence[Placed], simulator: str) -> "Simulated":
+        given = (program, self.device, self.routines, self.native, self.ledger, self.filled)
+        return Simulated(*given, buffers, simulator)
+
+    @property
+    def simulated_by(self) -> str | None:
+        """What executed the commands of the last call: "c" or "python"; None before the first call."""
+        return self._simulator.by
 
     @property
     def report(self) -> Report | None:
