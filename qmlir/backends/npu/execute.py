@@ -396,6 +396,8 @@ class Simulator:
             status = self._execute_in_c(model, memories, due, tensors)
             self.by = "c"
             if status is Status.DONE:
+                if len(samples) == 1 and self._keeps_constants:
+                    self._used.append(memories)
                 return memories
         memories = self._prepared(samples)
         self._execute(memories, due, tensors)
@@ -472,11 +474,29 @@ class Simulator:
         blocks = [block for accesses in self._accesses for block in accesses.blocks]
         return sizes_of(self.device, [*ports, *(segment.block for segment in program.segments), *blocks])
 
+    @cached_property
+    def _used(self) -> list[Memories]:
+        """Memories of earlier runs of a sample, which still have the constants."""
+        return []
+
+    @cached_property
+    def _keeps_constants(self) -> bool:
+        """Whether no command and no input overwrites a constant."""
+        written = [block for accesses in self._accesses for block in accesses.writes.values()]
+        memories = Memories(self.device, self._sizes, 0)
+        for block in (*written, *(port.block for port in self.program.inputs)):
+            memories.note_written(block)
+        return not any(memories.is_touched(segment.block) for segment in self.program.segments)
+
     def _prepared(self, samples: Sequence[Sequence[Array]], *, tracked: bool = True) -> Memories:
         """The memories before the first command: with the constants, and the inputs of each sample."""
-        program, memories = self.program, Memories(self.device, self._sizes, len(samples), tracked=tracked)
-        for segment in program.segments:
-            memories.load(segment.block, segment.data)
+        program = self.program
+        if self._used and len(samples) == 1 and not tracked:
+            memories = self._used.pop()
+        else:
+            memories = Memories(self.device, self._sizes, len(samples), tracked=tracked)
+            for segment in program.segments:
+                memories.load(segment.block, segment.data)
         for network, inputs in enumerate(samples):
             if len(inputs) != len(program.inputs):
                 raise Fault(f"the program must be given {len(program.inputs)} inputs", got=str(len(inputs)))

@@ -85,6 +85,11 @@ class Memories:
                 "must read what was written before", got=f"byte {at:#x} of {contents.memory.id}, which never was"
             )
 
+    def is_touched(self, block: Block) -> bool:
+        """Whether any byte of a block was written."""
+        written = self._all[block.place.memory].written
+        return written is not None and bool(strided(written, block).any())
+
     def write(self, block: Block, data: Bytes) -> None:
         """Writes a block, uint8 [networks, planes, rows, size].
 

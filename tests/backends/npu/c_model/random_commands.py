@@ -218,6 +218,8 @@ def _context(d: _Drawing, channels: int) -> SetContext:
     bits = d.one(8, 16, 32)
     least = -(1 << bits - 1)
     lower, upper = sorted((d.number(least, -least - 1), d.number(least, -least - 1)))
+    if rng.random() < 0.5:
+        lower, upper = least, -least - 1
     number, step = d.one(*NUMBERED), Step.LOOKUP if rng.random() < 0.25 else Step.REQUANTIZE
     contract, per_channel = CONTRACTS[NUMBERED[number]], d.number(0, 1)
     if step is Step.LOOKUP:
@@ -228,7 +230,7 @@ def _context(d: _Drawing, channels: int) -> SetContext:
         multiplier[rng.random(count) < 0.3] = d.one(1 << 29, 1 << 30, 3 << 29)  # their products are often ties
         multiplier[rng.random(count) < 0.05] = 0
         shift = rng.integers(-31, contract.max_shift + 1, count)
-        shift = np.where(rng.random(count) < 0.7, np.minimum(shift, d.number(-12, -2)), shift)
+        shift = np.where(rng.random(count) < 0.7, np.minimum(shift, d.number(-12, 2)), shift)
         if rng.random() < 0.06:
             multiplier[d.number(0, count - 1)] = d.one(1, -5, (1 << 29) - 1, (1 << 30) + 1)
         if rng.random() < 0.06:
@@ -252,7 +254,11 @@ def _post(d: _Drawing) -> list[Command]:
         d.pitches(columns, channels * b // 8, rows) for b in (bits, context.bits)
     )
     source, target = d.place(size), d.place(to_size, True)
-    if bits == 64:  # sums of an accumulator, which seldom have more bits than contracts take
+    if bits > 8 and context.step is Step.LOOKUP and d.rng.random() < 0.7:  # indices, few of them beyond the table
+        count = -(-8 * size // bits)
+        numbers = np.where(d.rng.random(count) < 1 / count, 128, d.rng.integers(-128, 128, count))
+        d.memories[source.memory][source.address :][:size] = numbers.astype(f"<i{bits // 8}").view(np.uint8)[:size]
+    elif bits == 64:  # sums of an accumulator, which seldom have more bits than contracts take
         numbers = d.rng.integers(-(1 << 40), 1 << 40, -(-size // 8)).astype("<i8").view(np.uint8)
         d.memories[source.memory][source.address : source.address + size] = numbers[:size]
     shape = (rows, columns, channels)

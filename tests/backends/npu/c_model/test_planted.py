@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 DEVICE = load_device("gemmini").with_(
     {
         "array.overflow": "trap",
+        "quant.bias.type": "i16",
         "array.modes": [
             {"a": "i8", "w": "i8", "acc": "i32"},
             {"a": "i16", "w": "i8", "acc": "i32"},
@@ -47,11 +48,11 @@ PLANTED = {
     "sides exchanged": ("multiply(rhs[i], rhs_multiplier)", "multiply(rhs[i], lhs_multiplier)"),
     "a column too far left": ("- w->left;", "- w->left + 1;"),
     "a row beyond the image": ("y >= w->rows", "y > w->rows"),
-    "weights of the wrong tile": ("first / TILE_K;", "(first + 1) / TILE_K;"),
+    "weights of the wrong tile": ("output / TILE_N * tiles", "output / TILE_N * (tiles - 1)"),
     "a product left out": ("s23 += (SUM)a2[t] * b3[t];", "s23 += (SUM)a2[t] * b2[t];"),
     "data of the wrong term": ("kernel_columns) j = 0, i++;", "kernel_columns) j = 0, i += 2;"),
     "a bias that is not moved": ("shift_left(total[i], c->bias_shift & 63)", "shift_left(total[i], 0)"),
-    "sums that trap one too late": ("total[i] >= half) return", "total[i] > half) return"),
+    "sums that trap too late": ("total[i] < -half ||", "total[i] < -2 * half ||"),
     "a maximum that begins at 0": ("is_maximum ? -half : 0", "is_maximum ? 0 : 0"),
     "a mean rounded down": ("(magnitude + divisor / 2) / divisor", "magnitude / divisor"),
     "padding that is not counted": ("if (pixel || padding) divisor++", "if (pixel) divisor++"),
