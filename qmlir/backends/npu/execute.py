@@ -7,6 +7,7 @@ bytes, faster; which of both executes a run, the simulator chooses or is told.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -314,8 +315,8 @@ Due = Mapping[int, Sequence[Port]]
 """Number of a command → the tensors that are read behind it."""
 
 
-WORTH = 200_000_000
-"""Products of a run from which on it is worth compiling the model in C, if nobody has compiled it."""
+WORTH = 4_000_000_000
+"""Products of a run from which on it is worth compiling the model in C, if nobody has: about a second in Python."""
 
 
 class Simulator:
@@ -350,6 +351,7 @@ class Simulator:
         self.simulator, self.by = simulator, None
         self.report: Report | None = None
         self._accesses = checked(program, device)
+        self._library: Library | None = None
 
     def run(self, *inputs: Array) -> list[Array]:
         """Runs the network on one sample and returns its outputs; the cost is in `report`.
@@ -412,19 +414,23 @@ class Simulator:
 
     def _model(self, samples: int) -> Library | None:
         """The model in C, if it is to execute a run of so many samples."""
-        if self.simulator == "c":
-            return library(self.device)
-        if self.simulator == "python" or compiler() is None:
-            return None
-        try:
-            return library(self.device) if samples * self._products >= WORTH or is_built(self.device) else None
-        except QmlirError:  # a compiler that does not compile
-            return None
+        if self._library is None and self.simulator == "c":
+            self._library = library(self.device)
+        elif self._library is None and self.simulator == "auto" and compiler() is not None:
+            if samples * self._products >= WORTH or is_built(self.device):
+                with suppress(QmlirError):  # a compiler that does not compile
+                    self._library = library(self.device)
+        return self._library
 
     @cached_property
     def _products(self) -> int:
         """The products that a sample takes."""
         return sum(products_of(c) for c in self.program.commands if isinstance(c, Window))
+
+    @cached_property
+    def _hosts(self) -> set[int]:
+        """The numbers of the commands that the host executes."""
+        return {number for number, command in enumerate(self.program.commands) if isinstance(command, Host)}
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -520,12 +526,11 @@ class Simulator:
         """Executes all commands by the model in C, up to the first fault; `tensors` receives those that are due."""
         commands, begin = self.program.commands, 0
         devices = [LoadedDevice(memories.of(network)) for network in range(memories.networks)]
-        hosts = {number for number, command in enumerate(commands) if isinstance(command, Host)}
-        for number in sorted({*hosts, *due, len(commands) - 1} if commands else ()):
-            behind = number if number in hosts else number + 1
+        for number in sorted({*self._hosts, *due, len(commands) - 1} if commands else ()):
+            behind = number if number in self._hosts else number + 1
             if (status := self._compiled.run(model, devices, begin, behind)) is not Status.DONE:
                 return status
-            if number in hosts:
+            if number in self._hosts:
                 command = commands[number]
                 assert isinstance(command, Host)
                 try:

@@ -1,5 +1,11 @@
-/* Reads terms first, first + 1, ... of the window at an output position, 0 outside the image. */
-static inline void NAMED(load_data)(NUMBER *to, const convolution *c, uint32_t row, uint32_t column,
+/* ---------------------------------------------------------------------------------------------------------------
+ * Dense convolutions: products of numbers of type DATA by numbers of type WEIGHT, added in type SUM. Data are stored
+ * plus OFFSET, so that bytes are unsigned: processors have instructions for their products with signed bytes. The zero
+ * points are accounted for behind the sums,
+ *     sum (d - zd) * (w - zw) = sum d * w - zd * sum w - zw * sum (d - zd). */
+
+/* Reads terms first, first + 1, ... of the window at an output position, the zero point outside the image. */
+static inline void NAMED(load_data)(DATA *to, const convolution *c, uint32_t row, uint32_t column,
                                     uint32_t first, uint32_t count) {
   const window *w = &c->window;
   uint32_t channel = first % c->channels, j = first / c->channels % w->kernel_columns;
@@ -8,31 +14,30 @@ static inline void NAMED(load_data)(NUMBER *to, const convolution *c, uint32_t r
     const uint8_t *pixel = tap(w, row, column, i, j);
     run = at_most(c->channels - channel, count);
     if (pixel)
-      NAMED(load)(to, pixel, c->data_bits, c->zero_point, channel, run);
+      LOAD(DATA)(to, pixel, c->data_bits, -OFFSET, channel, run);
     else
-      for (k = 0; k < run; k++) to[k] = 0;
+      for (k = 0; k < run; k++) to[k] = (DATA)(c->zero_point + OFFSET);
     if (++j == w->kernel_columns) j = 0, i++;
   }
 }
 
 /* Reads terms first, first + 1, ... of an output's weights, which lie in tiles of TILE_N outputs by TILE_K terms. */
-static inline void NAMED(load_weights)(NUMBER *to, const convolution *c, uint32_t terms, uint32_t output,
+static inline void NAMED(load_weights)(WEIGHT *to, const convolution *c, uint32_t terms, uint32_t output,
                                        uint32_t first, uint32_t count) {
   const size_t tiles = (terms - 1) / TILE_K + 1;
   uint32_t run;
   for (; count; count -= run, to += run, first += run) {
     const size_t tile = output / TILE_N * tiles + first / TILE_K;
     run = at_most(TILE_K - first % TILE_K, count);
-    NAMED(load)(to, c->weights, c->weight_bits, c->weight_zero_point,
-                (tile * TILE_N + output % TILE_N) * TILE_K + first % TILE_K, run);
+    LOAD(WEIGHT)(to, c->weights, c->weight_bits, 0, (tile * TILE_N + output % TILE_N) * TILE_K + first % TILE_K, run);
   }
 }
 
 /* Adds the sums of products of 4 rows of data by 4 rows of weights. */
-static inline void NAMED(add_4_by_4)(int64_t sums[][OUTPUTS], const NUMBER *restrict a, const NUMBER *restrict b,
+static inline void NAMED(add_4_by_4)(int64_t sums[][OUTPUTS], const DATA *restrict a, const WEIGHT *restrict b,
                                      uint32_t terms) {
-  const NUMBER *a0 = a, *a1 = a + TERMS, *a2 = a + 2 * TERMS, *a3 = a + 3 * TERMS;
-  const NUMBER *b0 = b, *b1 = b + TERMS, *b2 = b + 2 * TERMS, *b3 = b + 3 * TERMS;
+  const DATA *a0 = a, *a1 = a + TERMS, *a2 = a + 2 * TERMS, *a3 = a + 3 * TERMS;
+  const WEIGHT *b0 = b, *b1 = b + TERMS, *b2 = b + 2 * TERMS, *b3 = b + 3 * TERMS;
   SUM s00 = 0, s01 = 0, s02 = 0, s03 = 0, s10 = 0, s11 = 0, s12 = 0, s13 = 0;
   SUM s20 = 0, s21 = 0, s22 = 0, s23 = 0, s30 = 0, s31 = 0, s32 = 0, s33 = 0;
   uint32_t t;
@@ -49,12 +54,13 @@ static inline void NAMED(add_4_by_4)(int64_t sums[][OUTPUTS], const NUMBER *rest
 }
 
 /* Adds the sums of products of rows of data by rows of weights. */
-static inline void NAMED(add_products)(int64_t sums[][OUTPUTS], const NUMBER *data, uint32_t positions,
-                                       const NUMBER *weights, uint32_t outputs, uint32_t terms) {
+static inline void NAMED(add_products)(int64_t sums[][OUTPUTS], const DATA *data, uint32_t positions,
+                                       const WEIGHT *weights, uint32_t outputs, uint32_t terms) {
   uint32_t p, o, t;
   for (p = 0; p < positions; p++) {
     for (o = 0; o < outputs; o++) {
-      const NUMBER *a = data + p * TERMS, *b = weights + o * TERMS;
+      const DATA *a = data + p * TERMS;
+      const WEIGHT *b = weights + o * TERMS;
       SUM sum = 0;
       for (t = 0; t < terms; t++) sum += (SUM)a[t] * b[t];
       sums[p][o] += sum;
@@ -62,12 +68,36 @@ static inline void NAMED(add_products)(int64_t sums[][OUTPUTS], const NUMBER *da
   }
 }
 
+/* The sums of the rows of weights. */
+static inline void NAMED(sum_weights)(int64_t sums[OUTPUTS], const WEIGHT *weights, uint32_t outputs, uint32_t terms) {
+  uint32_t o, t;
+  for (o = 0; o < outputs; o++) {
+    SUM sum = 0;
+    for (t = 0; t < terms; t++) sum += weights[o * TERMS + t];
+    sums[o] = sum;
+  }
+}
+
+/* Takes the zero points off the sums of products of rows of data by rows of weights. */
+static inline void NAMED(take_zero_points)(int64_t sums[][OUTPUTS], const convolution *c, const DATA *data,
+                                           uint32_t positions, const int64_t weight_sums[OUTPUTS], uint32_t outputs,
+                                           uint32_t terms) {
+  const int64_t zero = (int64_t)c->zero_point + OFFSET, weight_zero = c->weight_zero_point;
+  uint32_t p, o, t;
+  for (p = 0; p < positions; p++) {
+    int64_t sum = 0;
+    for (t = 0; weight_zero && t < terms; t++) sum += data[p * TERMS + t] - zero;
+    for (o = 0; o < outputs; o++) sums[p][o] -= zero * weight_sums[o] + weight_zero * sum;
+  }
+}
+
 /* Computes a convolution: for some outputs, for some positions, the sums over some terms after the other. */
 static inline int NAMED(convolve)(const convolution *c) {
   const window *w = &c->window;
   const uint32_t terms = w->kernel_rows * w->kernel_columns * c->channels, all = w->out_rows * w->out_columns;
-  NUMBER data[POSITIONS * TERMS], weights[OUTPUTS * TERMS];
-  int64_t sums[POSITIONS][OUTPUTS];
+  DATA data[POSITIONS * TERMS];
+  WEIGHT weights[OUTPUTS * TERMS];
+  int64_t sums[POSITIONS][OUTPUTS], weight_sums[OUTPUTS];
   uint32_t output, position, term, outputs, positions, count, p, o;
   for (output = 0; output < c->outputs; output += outputs) {
     outputs = at_most(c->outputs - output, OUTPUTS);
@@ -77,9 +107,11 @@ static inline int NAMED(convolve)(const convolution *c) {
         for (o = 0; o < outputs; o++) sums[p][o] = 0;
       for (term = 0; term < terms; term += count) {
         count = at_most(terms - term, TERMS);
-        if (position == 0 || terms > TERMS) /* else the weights are there already */
+        if (position == 0 || terms > TERMS) { /* else the weights are there already */
           for (o = 0; o < outputs; o++)
             NAMED(load_weights)(weights + o * TERMS, c, terms, output + o, term, count);
+          NAMED(sum_weights)(weight_sums, weights, outputs, count);
+        }
         for (p = 0; p < positions; p++)
           NAMED(load_data)(data + p * TERMS, c, (position + p) / w->out_columns, (position + p) % w->out_columns, term,
                            count);
@@ -90,6 +122,7 @@ static inline int NAMED(convolve)(const convolution *c) {
                               count);
         }
         NAMED(add_products)(sums + p, data + p * TERMS, positions - p, weights, outputs, count);
+        NAMED(take_zero_points)(sums, c, data, positions, weight_sums, outputs, count);
       }
       for (p = 0; p < positions; p++) {
         const int status = store_sums(c, sums[p], (size_t)position + p, output, outputs);

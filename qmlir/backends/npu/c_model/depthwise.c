@@ -1,3 +1,6 @@
+/* ---------------------------------------------------------------------------------------------------------------
+ * Depthwise convolutions: products of numbers of type NUMBER, added in type SUM. */
+
 /* Computes a depthwise convolution: for every position, the sums of some channels after the other. */
 static inline int NAMED(convolve_depthwise)(const convolution *c) {
   const window *w = &c->window;
@@ -15,8 +18,8 @@ static inline int NAMED(convolve_depthwise)(const convolution *c) {
           for (j = 0; j < w->kernel_columns; j++) {
             const uint8_t *pixel = tap(w, row, column, i, j);
             if (!pixel) continue;
-            NAMED(load)(data, pixel, c->data_bits, c->zero_point, first, count);
-            NAMED(load)(weights, c->weights, c->weight_bits, c->weight_zero_point,
+            LOAD(NUMBER)(data, pixel, c->data_bits, c->zero_point, first, count);
+            LOAD(NUMBER)(weights, c->weights, c->weight_bits, c->weight_zero_point,
                         (size_t)(i * w->kernel_columns + j) * c->channels + first, count);
             for (k = 0; k < count; k++) sums[k] += (SUM)data[k] * weights[k];
           }

@@ -29,7 +29,7 @@ from qmlir.running.kept_files import SUFFIX, place, shrink
 COMPILERS = ("cc", "gcc", "clang")
 """The names by which a C compiler is looked for."""
 
-BLOCKS = {"QMLIR_NPU_OUTPUTS": 32, "QMLIR_NPU_POSITIONS": 32, "QMLIR_NPU_TERMS": 256}
+BLOCKS = {"QMLIR_NPU_OUTPUTS": 32, "QMLIR_NPU_POSITIONS": 32, "QMLIR_NPU_TERMS": 512}
 """Outputs, positions and terms that a convolution computes at a time: a block of each kind fits the first cache."""
 
 FLAGS, FAST = ("-std=c99", "-fPIC", "-shared"), ("-O3", "-march=native")

@@ -219,15 +219,29 @@ def _array(device: Device) -> str:
     return "\n".join([*lines, "  return 0;", "}", ""])
 
 
+_NARROW = {
+    "NAMED(name)": "name##_narrow", "DATA": "uint8_t", "WEIGHT": "int8_t", "OFFSET": "128",
+    "NUMBER": "int16_t", "SUM": "int32_t",
+}  # fmt: skip
+_WIDE = {
+    "NAMED(name)": "name##_wide", "DATA": "int32_t", "WEIGHT": "int32_t", "OFFSET": "0",
+    "NUMBER": "int32_t", "SUM": "int64_t",
+}  # fmt: skip
+"""The types with which convolutions compute: of bytes, and of integers of 16 bits."""
+
+
 def _products(device: Device, kinds: Collection[type[Command]]) -> list[str]:
     """The loops of the convolutions: of bytes, and of wider integers if the array multiplies any."""
     names = {Convolve: "dense", ConvolveDepthwise: "depthwise"}
-    wide = any("16" in mode.a + mode.w for mode in device.array.modes)
-    parts: list[str] = []
-    for name, number, sum in (("narrow", "int16_t", "int32_t"), ("wide", "int32_t", "int64_t"))[: 1 + wide]:
-        parts += [f"#define NAMED(name) name##_{name}", f"#define NUMBER {number}", f"#define SUM {sum}", ""]
-        parts += [_part("products"), *(_part(part) for kind, part in names.items() if kind in kinds)]
-        parts += ["#undef NAMED", "#undef NUMBER", "#undef SUM", ""]
+    widths = (_NARROW, _WIDE) if any("16" in mode.a + mode.w for mode in device.array.modes) else (_NARROW,)
+    parts = ["#define NAME_OF_LOAD(type) load_##type", "#define LOAD(type) NAME_OF_LOAD(type)", ""]
+    for number in sorted({each[key] for each in widths for key in ("DATA", "WEIGHT", "NUMBER")}):
+        parts += [f"#define NUMBER {number}", _part("load"), "#undef NUMBER", ""]
+    for each in widths:
+        parts += [f"#define {key} {value}" for key, value in each.items()]
+        parts += ["", *(_part(part) for kind, part in names.items() if kind in kinds)]
+        parts += [f"#undef {key.partition('(')[0]}" for key in each]
+    parts.append("")
     for kind in names:
         if kind in kinds:
             function = mnemonic(kind).replace("-", "_")
@@ -239,7 +253,7 @@ def _products(device: Device, kinds: Collection[type[Command]]) -> list[str]:
                 "  if (status) return status;",
                 f"  c.outputs = {outputs};",
             ]
-            if wide:
+            if len(widths) > 1:
                 parts.append(f"  if (c.data_bits > 8 || c.weight_bits > 8) return {function}_wide(&c);")
             parts += [f"  return {function}_narrow(&c);", "}", ""]
     return parts
