@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from qmlir.backends.npu import SIMULATORS
 from qmlir.backends.npu.accesses import Accesses
 from qmlir.backends.npu.execute import Report, Simulator, Watch
 from qmlir.backends.npu.report import predicted, predicted_cycles
@@ -205,6 +206,7 @@ class Simulated(CallableNetwork):
         ledger: Sequence[Entry] = (),
         filled: Mapping[str, Filled] | None = None,
         buffers: Sequence[Placed] = (),
+        simulator: str = "auto",
     ):
         """Prepares the simulator for a program.
 
@@ -216,6 +218,8 @@ class Simulated(CallableNetwork):
             ledger: The decision recorded for each operation.
             filled: How full each external memory is.
             buffers: Where each buffer lies; `first` and `last` are numbers of the program's commands.
+            simulator: What executes the commands: the model in "c", compiled by a C compiler, or "python". By default
+                the former where it saves time. Both give the same bits, costs and faults.
 
         Raises:
             StreamError: The program was made for another device.
@@ -226,7 +230,7 @@ class Simulated(CallableNetwork):
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self.seen: list[dict[str, Array]] | None = None
         self.watch: Watch | None = None
-        self._simulator = Simulator(program, device, called)
+        self._simulator = Simulator(program, device, called, simulator)
 
     def table(self) -> Table:
         on_host = sum(entry.code == "host" for entry in self.ledger)
@@ -320,7 +324,26 @@ class Simulated(CallableNetwork):
         If the program has all commands of this one in the same order, the copy has the same buffers, otherwise none.
         """
         buffers = _renumbered(self.buffers, list(map(type, self.program.commands)), program)
-        return Simulated(program, self.device, self.routines, self.native, self.ledger, self.filled, buffers)
+        return self._with(program, buffers, self._simulator.simulator)
+
+    def with_simulator(self, simulator: str) -> "Simulated":
+        """Returns a copy whose commands are executed by the model in "c", in "python", or by the faster one: "auto".
+
+        Raises:
+            OptionError: There is no such simulator.
+        """
+        if simulator not in SIMULATORS:
+            raise OptionError("simulator", f"must be one of {', '.join(SIMULATORS)}", got=repr(simulator))
+        return self._with(self.program, self.buffers, simulator)
+
+    def _with(self, program: Program, buffers: Sequence[Placed], simulator: str) -> "Simulated":
+        given = (program, self.device, self.routines, self.native, self.ledger, self.filled)
+        return Simulated(*given, buffers, simulator)
+
+    @property
+    def simulated_by(self) -> str | None:
+        """What executed the commands of the last call: "c" or "python"; None before the first call."""
+        return self._simulator.by
 
     @property
     def report(self) -> Report | None:

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from qmlir.backends.npu import SIMULATORS
 from qmlir.cli.documents import add_json_option, cost_fields, prints_document, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, file_of
 from qmlir.cli.models import load_known, load_simplified
@@ -260,6 +261,12 @@ def add_simulation_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir run --target`."""
     parser.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
     parser.add_argument(
+        "--simulator",
+        **choice(SIMULATORS),
+        help="execute the accelerator's commands in C, compiled by a C compiler, or in Python, with the same results "
+        "(default: auto, in C where that saves time)",
+    )
+    parser.add_argument(
         "--trace",
         type=file_of(".json"),
         help="write when each command of the accelerator ran and what it waited for, for ui.perfetto.dev or "
@@ -410,9 +417,13 @@ def require_target(arguments: argparse.Namespace) -> None:
     """Checks that a device is named if the command needs one, and that a program is not asked for what it lacks."""
     program = arguments.model.suffix == PROGRAM_SUFFIX
     given = {"--serial": arguments.serial, "--trace": arguments.trace, "--vectors": arguments.vectors}
+    given["--simulator"] = arguments.simulator
     simulating = next((option for option, value in given.items() if value), None)
     if arguments.vector_images is not None and arguments.vectors is None:
         raise OptionError("--vector-images", "is for vectors", remedy="add --vectors, or leave it out")
+    if arguments.vectors is not None and arguments.simulator == "c":
+        need = "must be python with --vectors, for which the memories are read before each command"
+        raise OptionError("--simulator", need, got="c", remedy="leave it out")
     if arguments.target is None and (program or simulating):
         need = "must name the device that the program is for" if program else f"must name a device with {simulating}"
         raise OptionError("--target", need, got="nothing")
@@ -437,6 +448,8 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
         executable = load_program(arguments.model, arguments.target)
     else:
         executable = compile(load_simplified(arguments), target=arguments.target)
+    if arguments.simulator is not None:
+        executable = executable.with_simulator(arguments.simulator)
     return executable.with_program(serial(executable.program, executable.device)) if arguments.serial else executable
 
 

@@ -40,7 +40,7 @@ from qmlir.cli.models import add_code_options, compiled, load_known, load_simpli
 from qmlir.cli.printed_options import asks_for_options, print_options
 from qmlir.cli.refusals import refuse_early, signature_before
 from qmlir.cli.standard_streams import with_standard_streams
-from qmlir.cli.terminal import Detail, printing, progress, say
+from qmlir.cli.terminal import Detail, is_verbose, printing, progress, say
 from qmlir.display import counted
 from qmlir.errors import OptionError, near_misses
 from qmlir.settings.fields import LOADING, SAMPLES
@@ -435,6 +435,8 @@ def _run(arguments: argparse.Namespace) -> None:
         say(f"{name}: {array.dtype.name}{list(array.shape)}")
     if simulated is not None and simulated.report is not None:
         device.print_report(simulated.report, simulated.device)
+        if is_verbose():
+            say(f"simulated in {'C' if simulated.simulated_by == 'c' else 'Python'}")
         device.write_trace(arguments, simulated)
         vectors = device.write_vectors(arguments, simulated, next(iter(samples)))
     say(f"{counted(len(outputs), 'sample')}, {1000 * seconds / len(outputs):.3f} ms each")

@@ -6,7 +6,9 @@ writes a context as a whole. A queue executes its commands in order and counts t
 refer only to an earlier command, so program order is always a valid serial schedule, and no stream can hang.
 
 Tensors are channels-last. Integers are signed and little-endian, with 8, 16, 32 or 64 bits. A `pitch` is the distance
-in bytes from one row, or one pixel, to the next. Commands compute by the equations of dialects/qint.
+in bytes from one row, or one pixel, to the next. Commands compute by the equations of dialects/qint. A command may
+begin to write before it has read everything: its result overlaps no operand, but an element may take the place of the
+element that it is computed from, and a sum that of the sum before it.
 """
 
 from collections.abc import Sequence

@@ -86,7 +86,8 @@ def _elements(command: Window | Pool) -> int:
     return command.out_rows * command.out_columns * command.channels
 
 
-def _products(command: Window) -> int:
+def products_of(command: Window) -> int:
+    """The number of products of a convolution."""
     return command.out_rows * command.out_columns * _taps(command) * command.channels * outputs_of(command)
 
 
@@ -142,10 +143,13 @@ LIMITS: tuple[Limit, ...] = (
           lambda c: f"{_elements(c)}, {_taps(c)} times", tiled=True),
     Limit((Window,), "the zero point must fit the data", lambda c: _fits(c.zero_point, c.data_bits),
           lambda c: f"{c.zero_point} of {c.data_bits} bits"),
+    Limit((Window,), "the zero point must fit the weights",
+          lambda c: _fits(c.weight_zero_point, max(c.weight_bits, 8)),
+          lambda c: f"{c.weight_zero_point} of {c.weight_bits} bits"),
     Limit((Window,), f"a convolution must have at most {MOST_CHANNELS} channels",
           lambda c: c.channels <= MOST_CHANNELS, lambda c: c.channels, tiled=True),
     Limit((Window,), f"a command must compute at most {MOST_PRODUCTS} products",
-          lambda c: _products(c) <= MOST_PRODUCTS, _products, tiled=True),
+          lambda c: products_of(c) <= MOST_PRODUCTS, products_of, tiled=True),
     Limit((Arithmetic,), "a sum must be shifted by 1 to 62 bits", lambda c: 1 <= c.shift <= 62, lambda c: c.shift),
     Limit((Arithmetic,), "a sum must fit 64 bits",
           lambda c: c.operation is not Operation.ADD or _reach(c) < 1 << 63, lambda c: f"up to {_reach(c)}"),

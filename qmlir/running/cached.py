@@ -3,10 +3,8 @@
 An entry is one file: machine code, weights, LLVM IR and the signature. Its name is a hash of all that the code depends
 on: the content of the model, the options, the processor, the sources of qmlir and of plugins with dialects, and the
 versions of the libraries that take part. What the model refers to (external data) is listed in the entry with its hash.
-An entry is used only if its checksum holds; a damaged one is compiled anew and replaced.
-
-    $QMLIR_CACHE          the folder of the entries, `off` for none (default: $XDG_CACHE_HOME/qmlir or ~/.cache/qmlir)
-    $QMLIR_CACHE_BYTES    the most bytes that they take; the least recently used are removed (default: 2 GiB)
+An entry is used only if its checksum holds; a damaged one is compiled anew and replaced. The folder of the entries is
+that of kept_files.py.
 
 This module imports neither xDSL nor a frontend until something has to be compiled.
 """
@@ -16,7 +14,6 @@ import json
 import mmap
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -33,27 +30,19 @@ from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.signature import Batch, Count, Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
 from qmlir.running.files import noted_files, replacing
+from qmlir.running.kept_files import SUFFIX, most_bytes, place, shrink
 
 if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Accelerator
     from qmlir.settings.arguments import Network
 
-VARIABLE, BYTES_VARIABLE = "QMLIR_CACHE", "QMLIR_CACHE_BYTES"
-
-MOST_BYTES = 2 * 1024**3
-"""The most bytes of all entries by default."""
-
 LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers", "protobuf")
 """Distributions whose versions are part of an entry's name."""
 
 MAGIC = b"qmlir-compiled-4"
-SUFFIX = ".qmlir"
 ALIGNMENT = 4096
 """Bytes of a page, on which the weights start in an entry: they are used where they are mapped."""
-
-ABANDONED = 3600.0
-"""Seconds after which a temporary file is that of a process that has ended."""
 
 
 @overload
@@ -191,37 +180,6 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
 # What an entry depends on
 
 
-def place() -> Path | None:
-    """The folder of the entries; None if nothing is kept, or if the folder belongs to another user."""
-    given = os.environ.get(VARIABLE)
-    if given in ("", "off", "0"):
-        return None
-    if given is not None:
-        folder = Path(given)
-    else:
-        base = os.environ.get("XDG_CACHE_HOME", "")
-        home = Path(base) if Path(base).is_absolute() else Path(os.path.expanduser("~")) / ".cache"
-        folder = home / "qmlir"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mine = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()  # code of others is not executed
-    except OSError:
-        return None
-    return folder if mine else None
-
-
-def most_bytes() -> int:
-    """The most bytes that all entries take together.
-
-    Raises:
-        OptionError: The environment gives something else than a number.
-    """
-    given = os.environ.get(BYTES_VARIABLE, str(MOST_BYTES))
-    if not given.isdecimal():
-        raise OptionError(BYTES_VARIABLE, "must be a number of bytes", got=given)
-    return int(given)
-
-
 def _hash(data: "bytes | memoryview") -> str:
     return hashlib.sha256(data).hexdigest()
 
@@ -351,28 +309,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
             write(data)
         file.seek(len(MAGIC))
         file.write(total.digest())
-    _shrink(entry)
-
-
-def _shrink(newest: Path) -> None:
-    """Removes the least recently used entries while all of them take too much; never the newest."""
-    found: list[tuple[float, int, str]] = []
-    with os.scandir(newest.parent) as files:
-        for file in files:
-            with suppress(OSError):  # another process may have removed it
-                state = file.stat(follow_symlinks=False)
-                if file.name.startswith(".") and time.time() - state.st_mtime > ABANDONED:
-                    os.unlink(file.path)
-                elif file.name.endswith(SUFFIX):
-                    found.append((state.st_mtime, state.st_size, file.path))
-    total, most = sum(size for _, size, _ in found), most_bytes()
-    for _, size, path in sorted(found):
-        if total <= most:
-            break
-        if path != str(newest):
-            with suppress(OSError):
-                os.unlink(path)
-            total -= size
+    shrink(entry)
 
 
 def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:

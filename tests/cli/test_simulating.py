@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qmlir.backends.npu.c_model.library import compiler
 from qmlir.backends.npu.stream import Program, assemble
 from qmlir.devices import load_device
 from tests.cli.small import Small, run
@@ -48,6 +49,8 @@ def test_a_program_gives_what_the_network_gives(
         (quantized, "--target", "nmp"),
         (program, "--target", "nmp"),
         (program, "--target", "nmp", "--serial"),
+        (program, "--target", "nmp", "--simulator", "python"),
+        *([(program, "--target", "nmp", "--simulator", "c")] if compiler() else []),
     ):
         assert np.array_equal(outputs(small, *arguments), expected)
     shown = capsys.readouterr().out
@@ -92,6 +95,11 @@ def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.C
         ),
         (("run", program, "--data", small.data), "must name the device that the program is for"),
         (("run", quantized, "--serial", "--data", small.data), "must name a device with --serial"),
+        (("run", quantized, "--simulator", "c", "--data", small.data), "must name a device with --simulator"),
+        (
+            ("run", program, "--target", "nmp", "--simulator", "fortran", "--data", small.data),
+            "command line: --simulator: must be one of its values, got fortran; known: auto, c, python",
+        ),
         (("run", program, "--reference", "--target", "nmp", "--data", small.data), "evaluates networks, not programs"),
         (("run", program, "--target", "vta", "--data", small.data), "array.lanes.k = 32 there, 16 here"),
         (("compile", small.onnx, "--target", "nmp", "-o", program), "nmp must compute some operation of the network"),

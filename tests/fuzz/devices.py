@@ -13,6 +13,7 @@ import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.backends.npu.c_model.library import compiler
 from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import Simulated
 from qmlir.compiler import main_function
@@ -45,7 +46,8 @@ class Options:
 class Mismatch:
     """What is wrong with a network on a device.
 
-    kind      `value`, `shape`, `type`, `cost` of its report, or `error` where something was raised
+    kind      `value`, `shape`, `type`, `cost` of its report, `simulator` where C and Python differ, or `error` where
+              something was raised
     found     what differs, or was raised
     module    the float network with the ranges of its tensors, as text
     """
@@ -117,6 +119,7 @@ def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome
         executable = qmlir.compile(quantized, target=device)
         if not options.native:
             executable = replaced_host(executable)
+        executable = executable.with_simulator("python")
         results = _simulated(executable, drawn.samples)
     except PipelineError as error:
         if "must compute some operation of the network" in str(error):
@@ -129,9 +132,8 @@ def compare(drawn: Network, options: Options, seed: int, device: str) -> Outcome
             if (difference := _difference(a, b)) is not None:
                 kind, found = difference
                 return wrong(kind, f"output {number} of sample {sample}: {found}")
-    if costs := _wrong_costs(executable):
-        return wrong("cost", "; ".join(costs))
-    return Outcome(compared=True)
+    found = _wrong_beside(executable, drawn.samples, results)
+    return Outcome(compared=True) if found is None else wrong(*found)
 
 
 def _expected(quantized: ModuleOp, samples: Sequence[Sequence[Array]], device: str) -> list[list[Array]]:
@@ -149,6 +151,18 @@ def replaced_host(executable: Simulated) -> Simulated:
 def _simulated(executable: Simulated, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
     names = [spec.name for spec in executable.signature.inputs]
     return executable.run_all([dict(zip(names, sample, strict=True)) for sample in samples])
+
+
+def _wrong_beside(
+    executable: Simulated, samples: Sequence[Sequence[Array]], results: Sequence[Sequence[Array]]
+) -> tuple[str, str] | None:
+    """What is wrong where the results in Python are right: those of the model in C, or the costs."""
+    in_c = _simulated(executable.with_simulator("c"), samples) if compiler() is not None else results
+    for sample, (theirs, ours) in enumerate(zip(results, in_c, strict=True)):
+        if any(_difference(a, b) for a, b in zip(theirs, ours, strict=True)):
+            return "simulator", f"sample {sample} has other results in C than in Python"
+    costs = _wrong_costs(executable)
+    return ("cost", "; ".join(costs)) if costs else None
 
 
 def _wrong_costs(executable: Simulated) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from qmlir.backends.npu.runs import is_apart, meet
 from qmlir.devices import Device
 from qmlir.devices.description.device import Memory, Queue
 from qmlir.devices.description.schema import Role
@@ -80,6 +81,22 @@ def accesses(command: Command, device: Device, contexts: Contexts, routines: Seq
         return _host(command, routines)
     rule = _RULES.get(type(command))
     return Accesses() if rule is None else rule(command, device, contexts)
+
+
+def require_apart(command: Command, touched: Accesses) -> None:
+    """Raises Fault if a command writes a byte twice, or bytes that it still has to read; its blocks lie in memories.
+
+    An element may take the place of the element that it is computed from, and a sum that of the sum before it.
+    """
+    for name, written in touched.writes.items():
+        if not written.empty and not is_apart(written):
+            raise Fault(
+                f"must write each byte of its {name} once", got=f"rows that overlap at {written.place.address:#x}"
+            )
+        for other, read in touched.reads.items():
+            in_place = read == written and (other == name or isinstance(command, Move | Post | Arithmetic))
+            if not in_place and meet(read, written):
+                raise Fault(f"must not write its {name} over its {other}", got=f"both at {read.place.address:#x}")
 
 
 def accesses_of(commands: Sequence[Command], device: Device, routines: Sequence[Footprint]) -> Iterator[Accesses]:

@@ -2,21 +2,28 @@
 
 Program order is a valid serial schedule, so commands are executed in that order. Before anything is executed, races.py
 checks once that overlapping queues give the same result. Each command computes as isa/commands.py defines it, on the
-operands that accesses.py derives; nothing here is shared with the compiler.
+operands that accesses.py derives; nothing here is shared with the compiler. The model in C (c_model/) computes the same
+bytes, faster; which of both executes a run, the simulator chooses or is told.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from qmlir.backends.npu.accesses import Accesses, stored_weights
-from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands
+from qmlir.backends.npu.c_model.library import Library, LoadedDevice, compiler, is_built, library
+from qmlir.backends.npu.c_model.status import MEANING, Status
+from qmlir.backends.npu.compiled import Compiled, require_written
+from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands, sizes_of
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Port, Program
 from qmlir.devices import Device
-from qmlir.isa.blocks import Fault
+from qmlir.errors import QmlirError
+from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -37,7 +44,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command
-from qmlir.isa.limits import outputs_of
+from qmlir.isa.limits import outputs_of, products_of
 from qmlir.numerics import Array, fixed_point
 from qmlir.numerics.contracts import NUMBERED
 
@@ -287,6 +294,16 @@ _RULES: dict[type[Command], Callable[[Any, Operands], None]] = {
 """Command → the function that executes it; a command that is not listed changes no memory."""
 
 
+def execute(command: Command, operands: Operands) -> None:
+    """Executes a command, except for routines of the host.
+
+    Raises:
+        Fault: The command did something that the device forbids.
+    """
+    if (rule := _RULES.get(type(command))) is not None:
+        rule(command, operands)
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The run of a whole program
 
@@ -297,20 +314,35 @@ Function = Callable[..., Sequence[Array]]
 Watch = Callable[[int, Memories], None]
 """A function that sees the memories before each command, with its number, and once behind the last."""
 
+Due = Mapping[int, Sequence[Port]]
+"""Number of a command → the tensors that are read behind it."""
+
+
+WORTH = 4_000_000_000
+"""Products of a run from which on it is worth compiling the model in C, if nobody has: about a second in Python."""
+
 
 class Simulator:
     """A device loaded with a program; `run` takes the network's inputs.
 
     report   the cost of a run of a single sample, set by the first run
+    by       what executed the last run, "c" or "python"; None before the first
     """
 
-    def __init__(self, program: Program, device: Device, routines: Mapping[str, Function] | None = None):
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        routines: Mapping[str, Function] | None = None,
+        simulator: str = "auto",
+    ):
         """Loads a program.
 
         Args:
             program: The program.
             device: The device.
             routines: The functions that the host runs for the program, by name.
+            simulator: What executes the commands, one of `npu.SIMULATORS`. Both ways give the same bytes and faults.
 
         Raises:
             StreamError: The program was made for another device.
@@ -319,8 +351,10 @@ class Simulator:
         """
         program.require(device)
         self.program, self.device, self.routines = program, device, dict(routines or {})
+        self.simulator, self.by = simulator, None
         self.report: Report | None = None
         self._accesses = checked(program, device)
+        self._library: Library | None = None
 
     def run(self, *inputs: Array) -> list[Array]:
         """Runs the network on one sample and returns its outputs; the cost is in `report`.
@@ -345,23 +379,140 @@ class Simulator:
 
         Raises:
             Fault: A command did something that the device forbids; the error names the command.
+            QmlirError: The model in C was asked for, and cannot be compiled.
         """
-        memories, tensors = self._prepared(samples), dict[str, Array]()
-        self._execute(memories, None if seen is None else tensors, watch)
+        tensors = dict[str, Array]()
+        due: Due = self._due if seen is not None else {}
+        memories = self._run(samples, due, tensors, watch)
+        if self.report is None:
+            self.report = self._counted()
         results = [_loaded(port, memories) for port in self.program.outputs]
         if seen is not None:
             seen += [{name: array[n, ...] for name, array in tensors.items()} for n in range(len(samples))]
         return [[result[network, ...] for result in results] for network in range(len(samples))]
 
-    def _prepared(self, samples: Sequence[Sequence[Array]]) -> Memories:
-        """The memories before the first command: with the constants, and the inputs of each sample."""
+    def _run(
+        self, samples: Sequence[Sequence[Array]], due: Due, tensors: dict[str, Array], watch: Watch | None
+    ) -> Memories:
+        """Runs the program; returns the memories behind the last command.
+
+        Args:
+            samples: The inputs of each sample.
+            due: The tensors that are read on the way, by the number of the command behind which they are there.
+            tensors: Receives these tensors, by name.
+            watch: Sees the memories before each command, which Python executes then.
+        """
+        model, status = None if watch is not None else self._model(len(samples)), Status.DONE
+        if model is not None and self._is_sound(bool(due)):
+            memories = self._prepared(samples, tracked=False)
+            status = self._execute_in_c(model, memories, due, tensors)
+            self.by = "c"
+            if status is Status.DONE:
+                if len(samples) == 1 and self._keeps_constants:
+                    self._used.append(memories)
+                return memories
+        memories = self._prepared(samples)
+        self._execute(memories, due, tensors, watch)
+        self.by = "python"
+        if status is not Status.DONE:
+            raise Fault(
+                "must be executed alike in C and in Python",
+                got=f"a fault in C alone: {MEANING[status]}",
+                remedy="simulate in Python, and report the difference",
+            )
+        return memories
+
+    def _model(self, samples: int) -> Library | None:
+        """The model in C, if it is to execute a run of so many samples."""
+        if self._library is None and self.simulator == "c":
+            self._library = library(self.device)
+        elif self._library is None and self.simulator == "auto" and compiler() is not None:
+            if samples * self._products >= WORTH or is_built(self.device):
+                with suppress(QmlirError):  # a compiler that does not compile
+                    self._library = library(self.device)
+        return self._library
+
+    @cached_property
+    def _products(self) -> int:
+        """The products that a sample takes."""
+        return sum(products_of(c) for c in self.program.commands if isinstance(c, Window))
+
+    @cached_property
+    def _hosts(self) -> set[int]:
+        """The numbers of the commands that the host executes."""
+        return {number for number, command in enumerate(self.program.commands) if isinstance(command, Host)}
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return Compiled(self.program.commands)
+
+    @cached_property
+    def _due(self) -> Due:
+        """The tensors with names, by the number of the command behind which they are there."""
+        ports: dict[int, list[Port]] = {}
+        for named in self.program.tensors:
+            ports.setdefault(named.after, []).append(named.port)
+        due: dict[int, list[Port]] = {}
+        done = 0
+        for number, command in enumerate(self.program.commands):
+            done += not isinstance(command, Sync)
+            if done in ports:
+                due[number] = ports.pop(done)
+        return due
+
+    def _is_sound(self, watched: bool) -> bool:
+        """Whether no command, port or tensor that is watched reads bytes that nothing has written."""
+        if watched not in self._sound:
+            ports: list[list[Block]] = [[] for _ in self.program.commands]
+            for number, read in self._due.items() if watched else ():
+                ports[number] = [port.block for port in read]
+            if ports:
+                ports[-1] = [*ports[-1], *(port.block for port in self.program.outputs)]
+            memories = Memories(self.device, self._sizes, 0)
+            for block in (*(s.block for s in self.program.segments), *(port.block for port in self.program.inputs)):
+                memories.note_written(block)
+            try:
+                require_written(self._accesses, memories, ports)
+                self._sound[watched] = True
+            except Fault:  # which the simulator in Python raises where it comes to it
+                self._sound[watched] = False
+        return self._sound[watched]
+
+    @cached_property
+    def _sound(self) -> dict[bool, bool]:
+        return {}
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """How many bytes of each memory the program touches."""
         program = self.program
         ports = [port.block for port in (*program.inputs, *program.outputs, *(n.port for n in program.tensors))]
         blocks = [block for accesses in self._accesses for block in accesses.blocks]
-        segments = [segment.block for segment in program.segments]
-        memories = Memories(self.device, [*ports, *segments, *blocks], len(samples))
-        for segment in program.segments:
-            memories.load(segment.block, segment.data)
+        return sizes_of(self.device, [*ports, *(segment.block for segment in program.segments), *blocks])
+
+    @cached_property
+    def _used(self) -> list[Memories]:
+        """Memories of earlier runs of a sample, which still have the constants."""
+        return []
+
+    @cached_property
+    def _keeps_constants(self) -> bool:
+        """Whether no command and no input overwrites a constant."""
+        written = [block for accesses in self._accesses for block in accesses.writes.values()]
+        memories = Memories(self.device, self._sizes, 0)
+        for block in (*written, *(port.block for port in self.program.inputs)):
+            memories.note_written(block)
+        return not any(memories.is_touched(segment.block) for segment in self.program.segments)
+
+    def _prepared(self, samples: Sequence[Sequence[Array]], *, tracked: bool = True) -> Memories:
+        """The memories before the first command: with the constants, and the inputs of each sample."""
+        program = self.program
+        if self._used and len(samples) == 1 and not tracked:
+            memories = self._used.pop()
+        else:
+            memories = Memories(self.device, self._sizes, len(samples), tracked=tracked)
+            for segment in program.segments:
+                memories.load(segment.block, segment.data)
         for network, inputs in enumerate(samples):
             if len(inputs) != len(program.inputs):
                 raise Fault(f"the program must be given {len(program.inputs)} inputs", got=str(len(inputs)))
@@ -369,30 +520,47 @@ class Simulator:
                 memories.load(port.block, _stored(port, array, "input"), network)
         return memories
 
-    def _execute(self, memories: Memories, tensors: dict[str, Array] | None, watch: Watch | None) -> None:
-        """Executes all commands; `tensors` receives the tensors with names, if it is given."""
-        counter, done = Counter(self.device, self.program), 0
-        ports: dict[int, list[Port]] = {}
-        for named in () if tensors is None else self.program.tensors:
-            ports.setdefault(named.after, []).append(named.port)
+    def _execute(self, memories: Memories, due: Due, tensors: dict[str, Array], watch: Watch | None) -> None:
+        """Executes all commands in Python; `tensors` receives the tensors that are due."""
         for number, (command, accesses) in enumerate(zip(self.program.commands, self._accesses, strict=True)):
             try:
                 if watch is not None:
                     watch(number, memories)
                 if isinstance(command, Host):
                     self._call(command, memories)
-                elif (rule := _RULES.get(type(command))) is not None:
-                    rule(command, Operands(self.device, memories, accesses))
+                else:
+                    execute(command, Operands(self.device, memories, accesses))
             except Fault as fault:
                 raise located(fault, number, command, self.device) from None
-            done += not isinstance(command, Sync)
-            if tensors is not None:
-                tensors |= {port.name: _loaded(port, memories) for port in ports.pop(done, ())}
-            if self.report is None:
-                counter.count(command, accesses.footprint)
+            tensors |= {port.name: _loaded(port, memories) for port in due.get(number, ())}
         if watch is not None:
             watch(len(self.program.commands), memories)
-        self.report = self.report or counter.report()
+
+    def _execute_in_c(self, model: Library, memories: Memories, due: Due, tensors: dict[str, Array]) -> Status:
+        """Executes all commands by the model in C, up to the first fault; `tensors` receives those that are due."""
+        commands, begin = self.program.commands, 0
+        devices = [LoadedDevice(memories.of(network)) for network in range(memories.networks)]
+        for number in sorted({*self._hosts, *due, len(commands) - 1} if commands else ()):
+            behind = number if number in self._hosts else number + 1
+            if (status := self._compiled.run(model, devices, begin, behind)) is not Status.DONE:
+                return status
+            if number in self._hosts:
+                command = commands[number]
+                assert isinstance(command, Host)
+                try:
+                    self._call(command, memories)
+                except Fault as fault:
+                    raise located(fault, number, command, self.device) from None
+            tensors |= {port.name: _loaded(port, memories) for port in due.get(number, ())}
+            begin = number + 1
+        return Status.DONE
+
+    def _counted(self) -> Report:
+        """The cost of a run of a single sample."""
+        counter = Counter(self.device, self.program)
+        for command, accesses in zip(self.program.commands, self._accesses, strict=True):
+            counter.count(command, accesses.footprint)
+        return counter.report()
 
     @property
     def accesses(self) -> Sequence[Accesses]:

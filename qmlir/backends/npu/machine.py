@@ -4,7 +4,7 @@ Several samples may be simulated at once. Each sample is a network of its own wi
 commands change all of them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,38 +26,42 @@ class _Contents:
     """The part of a memory that a program touches.
 
     data      its bytes, uint8 [networks, size]
-    written   which bytes were written, or were there from the start; the same for all networks
+    written   which bytes were written, or were there from the start; the same for all networks. None if nobody asks
     """
 
-    def __init__(self, memory: Memory, size: int, networks: int):
+    def __init__(self, memory: Memory, size: int, networks: int, *, tracked: bool):
         self.memory = memory
-        self.data, self.written = np.zeros((networks, size), np.uint8), np.zeros((1, size), np.bool_)
+        self.data = np.zeros((networks, size), np.uint8)
+        self.written = np.zeros((1, size), np.bool_) if tracked else None
 
 
 class Memories:
     """All memories of a device."""
 
-    def __init__(self, device: Device, touched: Iterable[Block], networks: int = 1):
+    def __init__(self, device: Device, sizes: Sequence[int], networks: int = 1, *, tracked: bool = True):
         """Memories without contents.
 
         Args:
             device: The device.
-            touched: Every block that the program touches; each lies within its memory.
+            sizes: How many bytes of each memory the program touches (`sizes_of`).
             networks: How many networks run at once.
+            tracked: Whether the memories note which bytes were written, and refuse to read others.
         """
-        ends = [0] * len(device.memory)
-        for block in touched:
-            if not block.empty:
-                ends[block.place.memory] = max(ends[block.place.memory], block.end)
         self.networks = networks
-        self._all = [_Contents(memory, end, networks) for memory, end in zip(device.memory, ends, strict=True)]
+        self._all = [
+            _Contents(m, size, networks, tracked=tracked) for m, size in zip(device.memory, sizes, strict=True)
+        ]
+
+    def of(self, network: int) -> list[Bytes]:
+        """The bytes of each memory of a network, 1-D; who writes there has to know what was written."""
+        return [contents.data[network] for contents in self._all]
 
     def load(self, block: Block, data: bytes, network: int | None = None) -> None:
         """Writes bytes before the first command, for one network or, if `network` is None, for all networks."""
         contents = self._all[block.place.memory]
         chosen = slice(None) if network is None else slice(network, network + 1)
         strided(contents.data[chosen], block)[...] = np.frombuffer(data, np.uint8)
-        strided(contents.written, block)[...] = True
+        self.note_written(block)
 
     def read(self, block: Block) -> Bytes:
         """A copy of a block, uint8 [networks, planes, rows, size].
@@ -65,7 +69,14 @@ class Memories:
         Raises:
             Fault: Some bytes of the block were never written.
         """
+        self.require_written(block)
+        return strided(self._all[block.place.memory].data, block).copy()
+
+    def require_written(self, block: Block) -> None:
+        """Raises Fault if some bytes of a block were never written."""
         contents = self._all[block.place.memory]
+        if contents.written is None:
+            return
         written = strided(contents.written, block)[0]
         if not written.all():
             plane, row, byte = np.argwhere(~written)[0]
@@ -73,14 +84,20 @@ class Memories:
             raise Fault(
                 "must read what was written before", got=f"byte {at:#x} of {contents.memory.id}, which never was"
             )
-        return strided(contents.data, block).copy()
+
+    def is_touched(self, block: Block) -> bool:
+        """Whether any byte of a block was written."""
+        written = self._all[block.place.memory].written
+        return written is not None and bool(strided(written, block).any())
 
     def image(self, number: int) -> tuple[Bytes, npt.NDArray[np.bool_]]:
         """The bytes of a memory as far as the program touches it, uint8 [networks, size], and which were ever written.
 
         Both are views; the second is [size].
         """
-        return self._all[number].data, self._all[number].written[0]
+        contents = self._all[number]
+        assert contents.written is not None, "who watches a run has it tracked"
+        return contents.data, contents.written[0]
 
     def write(self, block: Block, data: Bytes) -> None:
         """Writes a block, uint8 [networks, planes, rows, size].
@@ -88,11 +105,30 @@ class Memories:
         Raises:
             Fault: The memory is read-only.
         """
+        self.require_writable(block)
+        strided(self._all[block.place.memory].data, block)[...] = data
+        self.note_written(block)
+
+    def require_writable(self, block: Block) -> None:
+        """Raises Fault if a block lies in a read-only memory."""
+        memory = self._all[block.place.memory].memory
+        if memory.read_only:
+            raise Fault("must write memory that can be written", got=memory.id)
+
+    def note_written(self, block: Block) -> None:
+        """Notes that the bytes of a block were written."""
         contents = self._all[block.place.memory]
-        if contents.memory.read_only:
-            raise Fault("must write memory that can be written", got=contents.memory.id)
-        strided(contents.data, block)[...] = data
-        strided(contents.written, block)[...] = True
+        if contents.written is not None:
+            strided(contents.written, block)[...] = True
+
+
+def sizes_of(device: Device, touched: Iterable[Block]) -> list[int]:
+    """How many bytes of each memory lie before the end of the last block; each block lies within its memory."""
+    sizes = [0] * len(device.memory)
+    for block in touched:
+        if not block.empty:
+            sizes[block.place.memory] = max(sizes[block.place.memory], block.end)
+    return sizes
 
 
 def strided(array: npt.NDArray[T], block: Block) -> npt.NDArray[T]:

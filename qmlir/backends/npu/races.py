@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.accesses import Accesses, accesses, require_access
+from qmlir.backends.npu.accesses import Accesses, accesses, require_access, require_apart
+from qmlir.backends.npu.runs import runs_of
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
 from qmlir.devices.description.device import Memory
@@ -52,6 +53,8 @@ def checked(program: Program, device: Device) -> list[Accesses]:
                 require_inside(block, device)
                 if block.bytes > MOST_BYTES and not isinstance(command, Host):
                     raise Fault(f"must touch at most {MOST_BYTES} bytes at once", got=str(block.bytes))
+            if not isinstance(command, Host):  # a routine reads all its inputs before it gives results
+                require_apart(command, touched)
             _touch(command, touched, known, order, touches)
         except Fault as fault:
             raise located(fault, number, command, device) from None
@@ -159,20 +162,6 @@ class _Touches:
         first, last = runs[:, 0] // self._align, (runs[:, 1] - 1) // self._align
         every = first[:, None] + np.arange(int((last - first).max()) + 1)
         return every[every <= last[:, None]]
-
-
-def runs_of(block: Block) -> Int64s:
-    """The bytes of a block as [begin, end) pairs; bytes without a gap between them form one pair."""
-    start, size = block.place.address, block.size
-    rows, planes = np.arange(block.rows, dtype=np.int64), np.arange(block.planes, dtype=np.int64)
-    if block.rows == 1 or block.row_pitch == size:
-        size *= block.rows
-        rows = rows[:1]
-        if block.planes == 1 or block.plane_pitch == size:
-            size *= block.planes
-            planes = planes[:1]
-    begins = (start + planes[:, None] * block.plane_pitch + rows * block.row_pitch).reshape(-1)
-    return np.stack([begins, begins + size], axis=1)
 
 
 def _touch(command: Command, touched: Accesses, known: Counts, order: _Order, touches: Sequence[_Touches]) -> None:

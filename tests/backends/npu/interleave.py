@@ -15,7 +15,8 @@ from dataclasses import replace
 import numpy as np
 
 from qmlir.backends.npu.accesses import accesses_of
-from qmlir.backends.npu.races import located, runs_of
+from qmlir.backends.npu.races import located
+from qmlir.backends.npu.runs import runs_of
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
 from qmlir.devices.model.waits import Descriptor, Tokens, descriptors, tokens
