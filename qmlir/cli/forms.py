@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.backends.cpu.jit import Executable
+    from qmlir.ir.callable_network import CallableNetwork
 
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
@@ -109,7 +110,10 @@ BUNDLE_OPTIONS = {"--api": "api", "--weights-in": "weights_in", "--prefix": "pre
 def add_bundle_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir compile --bundle`."""
     add = parser.add_argument
-    help = "write a folder with the object, header, weights, self-test, example, build file and manifest"
+    help = (
+        "write a folder with the object, header, weights, self-test, example, build file and manifest; with --target "
+    )
+    help += "also the accelerator's program, a runtime and a model of the accelerator in C"
     add("--bundle", action="store_true", help=help)
     help = (
         "how programs call the network: with weights and scratch memory inside the object, with memory of their own, "
@@ -143,8 +147,8 @@ def run_compile(arguments: argparse.Namespace) -> None:
     if arguments.bundle:
         from qmlir.cli.embedded.folder import write_folder
 
-        executable, files, code = write_folder(arguments)
-        _write_compiled(executable, files, code, arguments)
+        network, files, code, program = write_folder(arguments)
+        _write_compiled(network, files, code, arguments, program)
         return
     for option, given in BUNDLE_OPTIONS.items():
         if getattr(arguments, given):
@@ -167,12 +171,16 @@ def run_compile(arguments: argparse.Namespace) -> None:
 
 
 def _write_compiled(
-    executable: "Executable", files: list[Path], code: dict[str, int], arguments: argparse.Namespace
+    network: "CallableNetwork",
+    files: list[Path],
+    code: dict[str, int],
+    arguments: argparse.Namespace,
+    program: dict[str, Any] | None = None,
 ) -> None:
     """Writes the document of `qmlir compile`."""
-    made = {"model": str(arguments.model), "target": None, "files": [str(file) for file in files]}
-    fields = {**made, "code": code, "program": None}
-    write_document(arguments, "compile", fields | signature_fields(executable.signature))
+    made = {"model": str(arguments.model), "target": device.target_text(arguments), "files": [str(f) for f in files]}
+    fields = {**made, "code": code, "program": program}
+    write_document(arguments, "compile", fields | signature_fields(network.signature))
 
 
 def _write_code(

@@ -485,7 +485,6 @@ def test_a_program_for_cortex_m4_runs_on_an_emulated_board(small: Small, tmp_pat
         (("--threads", "2"), "--threads: is not for bundles"),
         (("--batch", "2"), "--batch: is not for bundles"),
         (("--emit", "asm"), "--emit: is not for bundles"),
-        (("--target", "nmp"), "--target: is not for bundles"),
         (("--api", "glow", "--weights-in", "object"), "--weights-in: must be file with --api glow"),
     ],
 )

@@ -147,6 +147,20 @@ def test_it_stays_on_floats_between_integers(library: Path, tmp_path: Path) -> N
     assert np.isfinite(simulated(samples()[0])).all()
 
 
+@pytest.mark.slow
+def test_a_firmware_has_no_operators_of_the_program(library: Path, tmp_path: Path) -> None:
+    """The program of the device is run by Python, which has the operators."""
+    define(library)
+    q = qmlir.quantize(load_onnx(network()), data=samples(), target="vta")
+    with pytest.raises(OptionError, match=r"operators of the program's own; write an \.npu file, which Python runs"):
+        qmlir.bundle(q, tmp_path / "out", target="vta")
+    assert not (tmp_path / "out").exists()
+    qmlir.compile(q, target="vta").save(tmp_path / "net.npu")
+    loaded, reference = qmlir.load_program(tmp_path / "net.npu", "vta"), qmlir.reference(q)
+    for x in samples():
+        np.testing.assert_array_equal(loaded(x), reference(x))
+
+
 def test_a_c_program_defines_what_an_object_calls(
     library: Path, compiler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

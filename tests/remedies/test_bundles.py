@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import StringAttr
 
 import qmlir
+from qmlir.ir.signature import entry_functions
 from tests.remedies.case import Action, Case, both, check, command, write
 
 
@@ -31,6 +33,16 @@ def in_python(most: int | None) -> Action:
         qmlir.bundle(module, folder / "python")
 
     return run
+
+
+def twice(folder: Path) -> None:
+    """Writes a module with the network of q.mlir as two entries."""
+    module = qmlir.load(folder / "q.mlir")
+    (first,) = entry_functions(module)
+    second = first.clone()
+    first.sym_name, second.sym_name = StringAttr("first"), StringAttr("second")
+    module.body.block.add_op(second)
+    qmlir.save(module, folder / "twice.mlir")
 
 
 DELAY = """
@@ -70,6 +82,10 @@ CASES = {
     "take --api static or dynamic, or choose one with --entry": Case(
         both(write("two.mlir", ENTRIES), bundle("--api glow", model="two.mlir")),
         both(bundle("--api static", model="two.mlir"), bundle("--api glow --entry run", model="two.mlir")),
+    ),
+    "choose one with --entry": Case(
+        both(twice, bundle("--target nmp", model="twice.mlir")),
+        bundle("--target nmp --entry second", model="twice.mlir"),
     ),
     "give the entry another name in --entries of quantize": Case(
         both(write("two.mlir", ENTRIES.replace("@run", "@reset")), bundle(model="two.mlir")),

@@ -153,6 +153,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "export the model again, or remove … from its metadata and bind the states by --state": (
         test_states.test_damaged_metadata
     ),
+    "write an .npu file, which Python runs": test_native_operators.test_a_firmware_has_no_operators_of_the_program,
     "compile it to an .o file, and link it with a program that has them in C": (
         test_native_operators.test_a_c_program_defines_what_an_object_calls
     ),

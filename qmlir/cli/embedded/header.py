@@ -1,5 +1,6 @@
 """The C header of a bundle: sizes, inputs and outputs, and the functions; C99 and C++17 read it without a warning."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qmlir.cli.bundle import comment, requirements
@@ -20,32 +21,56 @@ def bundle_header(plan: Plan, executable: "Executable", stack: int | None) -> st
     """
     macro, sizes = plan.macro, executable.sizes
     called = "memcpy and memset only" if executable.machine.system.hosted else "no function of a library"
-    guard = f"QMLIR_{macro}_H"
     stack_line = [f"#define {macro}_STACK_SIZE {stack}  /* the most bytes of stack that a call takes */"]
+    macros = [
+        f"#define {macro}_ALIGNMENT {CACHE_LINE}  /* of weights and arena */",
+        f"#define {macro}_WEIGHTS_SIZE {sizes.weights}",
+        f"#define {macro}_ARENA_SIZE {sizes.arena}  /* scratch memory of a call */",
+        *(stack_line if stack is not None else []),
+        *requirements(executable, macro, plan.first.symbol if len(plan.calls) == 1 else plan.name),
+        *_state_sizes(plan),
+    ]
+    ports = [
+        *(line for call in plan.calls for port in call.ports for line in port_lines(plan, port)),
+        *(_glow_macros(plan, sizes.weights, sizes.arena) if plan.api == "glow" else []),
+    ]
+    about = f"{plan.name}: a compiled network. It allocates nothing, and calls {called}."
+    return whole_header(plan, about, ["#include <stdint.h>"], macros, ports, _functions(plan))
+
+
+def whole_header(
+    plan: Plan, about: str, includes: Sequence[str], macros: Sequence[str], ports: Sequence[str],
+    functions: Sequence[str],
+) -> str:  # fmt: skip
+    """Returns a header of its parts.
+
+    Args:
+        plan: The bundle.
+        about: What the header is of, a sentence.
+        includes: The lines of other headers.
+        macros: The lines of sizes.
+        ports: The lines of inputs and outputs.
+        functions: The lines of declarations.
+    """
+    guard = f"QMLIR_{plan.macro}_H"
     return "\n".join(
         [
-            f"/* {plan.name}: a compiled network. It allocates nothing, and calls {called}. */",
+            f"/* {about} */",
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
-            "#include <stdint.h>",
+            *includes,
             "",
-            f"#define {macro}_ALIGNMENT {CACHE_LINE}  /* of weights and arena */",
-            f"#define {macro}_WEIGHTS_SIZE {sizes.weights}",
-            f"#define {macro}_ARENA_SIZE {sizes.arena}  /* scratch memory of a call */",
-            *(stack_line if stack is not None else []),
-            *requirements(executable, macro, plan.first.symbol if len(plan.calls) == 1 else plan.name),
-            *_state_sizes(plan),
+            *macros,
             "",
-            *(_aligned(macro)),
+            *_aligned(plan.macro),
             "",
-            *(line for call in plan.calls for port in call.ports for line in _port(plan, port)),
-            *(_glow_macros(plan, sizes.weights, sizes.arena) if plan.api == "glow" else []),
+            *ports,
             "#ifdef __cplusplus",
             'extern "C" {',
             "#endif",
             "",
-            *_functions(plan),
+            *functions,
             "",
             "#ifdef __cplusplus",
             "}",
@@ -70,8 +95,8 @@ def _aligned(macro: str) -> list[str]:
     ]
 
 
-def _port(plan: Plan, port: Port) -> list[str]:
-    """The fields of the manifest for an input or an output."""
+def port_lines(plan: Plan, port: Port) -> list[str]:
+    """Returns the lines about an input or an output."""
     spec, prefix = port.spec, f"{plan.macro}_{port.label}"
     shape = "".join(f"[{size}]" for size in spec.shape)
     lines = [
@@ -131,13 +156,11 @@ def _functions(plan: Plan) -> list[str]:
 
 def _state_functions(plan: Plan) -> list[str]:
     """The declarations of what keeps states."""
-    name, macro, dynamic = plan.name, plan.macro, plan.api == "dynamic"
-    state, none = ("uint8_t *state, ", "uint8_t *state") if dynamic else ("", "void")
-    lines: list[str] = []
-    if dynamic:
+    macro, lines = plan.macro, list[str]()
+    if plan.api == "dynamic":
         lines += [
             f"/* Calls that keep the states in a block of {macro}_STATE_SIZE bytes of the caller's, which starts on a",
-            f"   multiple of {macro}_ALIGNMENT and which {name}_reset prepares. The arena has {macro}_ARENA_SIZE;",
+            f"   multiple of {macro}_ALIGNMENT and which {plan.name}_reset prepares. The arena has {macro}_ARENA_SIZE;",
             "   tables have pointers to inputs and to outputs in the order of this file. */",
         ]
         lines += [
@@ -145,13 +168,19 @@ def _state_functions(plan: Plan) -> list[str]:
             for call in plan.calls
         ]
         lines.append("")
+    return [*lines, *state_functions(plan)]
+
+
+def state_functions(plan: Plan) -> list[str]:
+    """Returns the declarations of the functions that reset, export and import states."""
+    name = plan.name
+    state, none = ("uint8_t *state, ", "uint8_t *state") if plan.api == "dynamic" else ("", "void")
     return [
-        *lines,
         "/* Gives the states the values before the first call. */",
         f"void {name}_reset({none});",
         "",
-        f"/* Writes the states as {macro}_STATE_BYTES bytes, which are the same on all processors; goes on from such",
-        "   bytes. */",
+        f"/* Writes the states as {plan.macro}_STATE_BYTES bytes, which are the same on all processors; goes on from",
+        "   such bytes. */",
         f"void {name}_export_state({state}uint8_t *bytes);",
         f"void {name}_import_state({state}const uint8_t *bytes);",
         "",

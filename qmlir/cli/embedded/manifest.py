@@ -41,8 +41,12 @@ class Figures:
 def manifest_fields(
     plan: Plan, model: Mapping[str, str | None], machine: "Machine", memory: str, figures: Figures,
     numerics: Mapping[str, Any], files: Mapping[str, bytes], quantizer: Mapping[str, Any] | None,
+    device: Mapping[str, Any] | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Returns the fields of the document; `quantizer` is what the network was quantized with, if it says so."""
+    """Returns the fields of the document.
+
+    `quantizer` is what the network was quantized with, if it says so, and `device` what is said of its accelerator.
+    """
     from qmlir.backends.cpu.llvm import host_triple, llvm_version
 
     return {
@@ -56,6 +60,7 @@ def manifest_fields(
             "bits": machine.system.bits,
             "libraries": ["c"] if machine.system.hosted else [],
         },
+        "device": None if device is None else dict(device),
         "api": plan.api,
         "weights": plan.weights,
         "memory": memory,
@@ -65,7 +70,7 @@ def manifest_fields(
             "arena": figures.arena,
             "arena_bound": figures.bound,
             "stack": figures.stack,
-            "state": plan.block.size if plan.block else 0,
+            "state": plan.state_size,
             "state_bytes": plan.block.exported_size if plan.block else 0,
         },
         "numerics": dict(numerics),

@@ -91,6 +91,8 @@ class Plan:
     archive   whether the object lies in a static library
     calls     the functions of the network
     block     where their states lie; None if there are none
+    device    the name of the device whose commands compute the network; None for a network of the processor's alone
+    routines  the functions in the object that compute what a device leaves to the processor
     """
 
     name: str
@@ -99,6 +101,8 @@ class Plan:
     archive: bool
     calls: Sequence[Call]
     block: StateBlock | None
+    device: str | None = None
+    routines: Sequence[str] = ()
 
     @property
     def macro(self) -> str:
@@ -126,6 +130,11 @@ class Plan:
         return f"lib{self.name}.a" if self.archive else f"{self.name}.o"
 
     @property
+    def has_object(self) -> bool:
+        """Whether there is anything to link: code, or weights that do not lie elsewhere."""
+        return self.device is None or bool(self.routines) or self.weights == "object"
+
+    @property
     def passes_weights(self) -> bool:
         """Whether the caller of the one call passes the weights, which lie in a file."""
         return self.weights == "file"
@@ -137,6 +146,13 @@ class Plan:
         return last.offset + aligned(last.bytes)
 
     @property
+    def state_size(self) -> int:
+        """The bytes in which calls keep states; a device has those before a call and behind it in its memories."""
+        if self.block is None:
+            return 0
+        return self.block.size if self.device is None else self.block.exported_size
+
+    @property
     def state_functions(self) -> Sequence[str]:
         """The functions on states, if there are any."""
         return [f"{self.name}_{each}" for each in STATE_FUNCTIONS] if self.block else []
@@ -144,12 +160,17 @@ class Plan:
     def symbols(self) -> list[str]:
         """Returns the names that the object defines for others."""
         weights = [f"{self.name}_weights"] if self.weights == "object" else []
+        if self.device is not None:
+            return [*self.routines, *weights]
         each = [[call.symbol, *({self.called(call)} - {call.symbol})] for call in self.calls]
         return [*(symbol for symbols in each for symbol in symbols), *self.state_functions, *weights]
 
 
 IN_STEPS = ("state", "kept", "same", "checksum", "different", "best", "in", "out", "i", "bytes")
 """Names that the functions and programs of networks with states or several entries have for something else."""
+
+IN_DEVICES = ("npu", "failed", "state", "routines", "images", "inputs_of", "outputs_of", "first")
+"""Names that the programs of networks on devices have for something else."""
 
 STATE_FUNCTIONS = ("reset", "export_state", "import_state")
 """What a bundle does with states beside the calls, by the names of the functions behind the bundle's."""
@@ -181,7 +202,7 @@ def bundle_name(prefix: str | None, stem: str) -> str:
 
 def planned(
     signatures: "Mapping[str, Signature]", name: str, *, api: str = "static", weights: str | None = None,
-    archive: bool = False,
+    archive: bool = False, device: str | None = None,
 ) -> Plan:  # fmt: skip
     """Returns the plan of a bundle for a network whose entries have these signatures.
 
@@ -191,12 +212,15 @@ def planned(
         api: One of `APIS`.
         weights: One of `PLACES`; None for that which the API has.
         archive: Whether the object lies in a static library.
+        device: The name of the device that computes the network, if there is one.
 
     Raises:
-        OptionError: The place of the weights is none that the API knows.
-        UnsupportedError: The network takes batches; it has states or entries, and the API no call for them; or two
-            functions would have one name.
+        OptionError: The place of the weights is none that the API knows, or the API is none of a device's.
+        UnsupportedError: The network takes batches; it has states or entries, and the API no call for them; it has
+            entries, and a device computes it; or two functions would have one name.
     """
+    if device is not None:
+        _require_device(signatures, api)
     for signature in signatures.values():
         if signature.batch is not None:
             remedy = "make it of the network before batch-samples: its calls compute the same bits one by one"
@@ -215,12 +239,22 @@ def planned(
     for entry, signature in signatures.items():
         word = c_identifier(entry) if several else ""
         symbol = f"{name}_{word}" if several else entry_of(name, api)
-        reserved = IN_STEPS if several or states else ()
+        reserved = (*(IN_STEPS if several or states or device else ()), *(IN_DEVICES if device else ()))
         ports = _ports(signature, f"{word.upper()}_" if several else "", reserved)
         calls.append(Call(entry if several else "", word, symbol, signature, *ports))
-    plan = Plan(name, api, place, archive, calls, StateBlock.of(states) if states else None)
+    plan = Plan(name, api, place, archive, calls, StateBlock.of(states) if states else None, device)
     _require_distinct(plan)
     return plan
+
+
+def _require_device(signatures: "Mapping[str, Signature]", api: str) -> None:
+    """Refuses what a program of a device has no call for."""
+    if api == "glow":
+        remedy = "take --api static or dynamic"
+        raise OptionError("--api", "must be static or dynamic with --target", got=api, remedy=remedy)
+    if len(signatures) > 1:
+        need, got = "must have one function in a bundle for a device", ", ".join(signatures)
+        raise UnsupportedError(need, got, "choose one with --entry", where="network")
 
 
 def _require_glow(signatures: "Mapping[str, Signature]", states: int) -> None:

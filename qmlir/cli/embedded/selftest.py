@@ -5,7 +5,7 @@ Networks with states or several entries have a self-test and an example of their
 
 from collections.abc import Sequence
 
-from qmlir.cli.embedded.plan import Plan, Port
+from qmlir.cli.embedded.plan import Call, Plan, Port
 
 
 def memory_lines(plan: Plan) -> list[str]:
@@ -23,6 +23,7 @@ def memory_lines(plan: Plan) -> list[str]:
         ]
     if plan.api == "dynamic":
         lines += [f"{macro}_ALIGNED static uint8_t arena[{macro}_ARENA_SIZE + 1];"]
+        lines += ["static struct qmlir_npu npu;"] if plan.device is not None else []
     return lines
 
 
@@ -30,19 +31,42 @@ def _buffer(plan: Plan, port: Port) -> str:
     return f"{plan.macro}_ALIGNED static {port.type} {port.argument}[{plan.macro}_{port.label}_ELEMENTS];"
 
 
-def _call(plan: Plan, inputs: Sequence[str]) -> list[str]:
-    """The call on inputs, into the outputs' arrays."""
-    outputs = [port.argument for port in plan.first.outputs]
+def call_lines(plan: Plan, call: Call, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Returns the lines that call a function on inputs, into the arrays of its outputs.
+
+    A call of a device sets `failed` to its status, which is not 0 where it fails.
+    """
+    failed = "" if plan.device is None else "failed = "
     if plan.api == "static":
-        given = [f"{plan.name}_weights"] if plan.passes_weights else []
-        return [f"{plan.called(plan.first)}({', '.join([*given, *inputs, *outputs])});"]
+        given = [f"{plan.name}_weights"] if plan.passes_weights and plan.device is None else []
+        return [f"{failed}{plan.called(call)}({', '.join([*given, *inputs, *outputs])});"]
+    memory = f"{plan.name}_weights, arena" if plan.device is None else "&npu, arena"
+    memory += ", state" if plan.block else ""
     return [
         "{",
         f"  const void *in[] = {{{', '.join(inputs) or '0'}}};",
-        f"  void *out[] = {{{', '.join(outputs)}}};",
-        f"  {plan.first.symbol}({plan.name}_weights, arena, in, out);",
+        f"  void *out[] = {{{', '.join(outputs) or '0'}}};",
+        f"  {failed}{plan.called(call)}({memory}, in, out);",
         "}",
     ]
+
+
+def counted_if(plan: Plan, checks: Sequence[str]) -> str:
+    """Returns the line that counts a call whose outputs are not as they have to be, or which failed."""
+    failed = "" if plan.device is None else "failed || "
+    return f"if ({failed}!({' && '.join(checks) or '1'})) ++different;"
+
+
+def device_lines(plan: Plan) -> tuple[list[str], list[str]]:
+    """Returns the lines that declare the status of calls, and those that prepare the device in software, if any."""
+    if plan.device is None:
+        return [], []
+    name, weights = plan.name, f"{plan.name}_weights, " if plan.passes_weights else ""
+    npu = "&npu, " if plan.api == "dynamic" else ""
+    return (
+        ["int failed;"],
+        [f"if ({name}_init({npu}{weights}{name}_model_memories, &{name}_model_hooks, {name}_model)) return 1;"],
+    )
 
 
 def selftest_text(plan: Plan) -> str:
@@ -60,7 +84,7 @@ def selftest_text(plan: Plan) -> str:
             f"(const {p.type} *)(const void *)({name}_{p.label.lower()} + sample * {p.bytes})"
             for p in plan.first.inputs
         ]
-        body += _call(plan, inputs)
+        body += call_lines(plan, plan.first, inputs, [port.argument for port in plan.first.outputs])
         places = [f"(const uint8_t *){port.argument}" for port in plan.first.outputs]
     checks = [
         f"same(expected + {at}, {name}_{port.label.lower()} + sample * {port.bytes}, {port.bytes})".replace(
@@ -86,7 +110,7 @@ def selftest_text(plan: Plan) -> str:
         "unsigned long sample;",
         f"for (sample = 0; sample < {macro}_SAMPLES; ++sample) {{",
         *(f"  {line}" for line in body),
-        f"  if (!({' && '.join(checks) or '1'})) ++different;",
+        f"  {counted_if(plan, checks)}",
         "}",
     ]
     about = f"Runs {name} on samples and compares every bit of the outputs with what they have to be."
@@ -129,7 +153,7 @@ def program_of(plan: Plan, about: str, counted: str, before: Sequence[str], body
             f"/* Returns how many {counted} differ. */",
             f"int {name}_selftest(void) {{",
             "  int different = 0;",
-            *(f"  {line}" for line in body),
+            *(f"  {line}" for lines in [*device_lines(plan), body] for line in lines),
             "  return different;",
             "}",
             "",
@@ -154,7 +178,8 @@ def example_text(plan: Plan) -> str:
         filling = f"/* Write the inputs to GLOW_GET_ADDR(memory, {place}). */"
     else:
         memory = [*memory_lines(plan), *(_buffer(plan, port) for port in plan.first.ports), ""]
-        call, result = _call(plan, inputs), []
+        outputs = [port.argument for port in plan.first.outputs]
+        call, result = call_lines(plan, plan.first, inputs, outputs), []
         filling = f"/* Fill {', '.join(inputs) or 'nothing'} with what a sensor gives. */"
     return "\n".join(
         [
@@ -165,8 +190,10 @@ def example_text(plan: Plan) -> str:
             "int main(void) {",
             *(f"  {line}" for line in result),
             "  unsigned long i, best = 0;",
+            *(f"  {line}" for lines in device_lines(plan) for line in lines),
             f"  {filling}",
             *(f"  {line}" for line in call),
+            *(["  if (failed) return 1;"] if plan.device is not None else []),
             f"  for (i = 1; i < {macro}_{first.label}_ELEMENTS; ++i)",
             f"    if ({first.argument}[i] > {first.argument}[best]) best = i;",
             f"  return best < {macro}_{first.label}_ELEMENTS ? 0 : 1;",
@@ -177,18 +204,36 @@ def example_text(plan: Plan) -> str:
 
 
 def cmake_text(plan: Plan) -> str:
-    """Returns the build file: a library for other projects, and self-test and example where it is built by itself."""
-    name = plan.name
-    sources = [f"target_sources({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}}/{name}_weights.c)"]
+    """Returns the build file: a library for other projects, and self-test and example where it is built by itself.
+
+    Networks on devices share the library of their runtime, and have one of the device in software.
+    """
+    name, here = plan.name, "${CMAKE_CURRENT_LIST_DIR}"
+    linked = f"{here}/{plan.linked}"
+    needed = name if plan.device is None else f"{name}_model"
     programs = [] if plan.weights == "file" else [
         "if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)",
         "  enable_testing()",
         f"  add_executable({name}_selftest selftest.c)",
-        f"  target_link_libraries({name}_selftest {name})",
+        f"  target_link_libraries({name}_selftest {needed})",
         f"  add_test(NAME {name}_selftest COMMAND {name}_selftest)",
         f"  add_executable({name}_example main.c)",
-        f"  target_link_libraries({name}_example {name})",
+        f"  target_link_libraries({name}_example {needed})",
         "endif()",
+    ]  # fmt: skip
+    device = [] if plan.device is None else [
+        "",
+        "if(NOT TARGET qmlir_npu)",
+        f"  add_library(qmlir_npu STATIC {here}/qmlir_npu.c)",
+        f"  target_include_directories(qmlir_npu PUBLIC {here})",
+        "endif()",
+        f"target_sources({name} INTERFACE {here}/{name}.c)",
+        f"target_link_libraries({name} INTERFACE qmlir_npu)",
+        "",
+        f"# The device in software; a program for hardware links {name} alone.",
+        f"add_library({name}_model INTERFACE)",
+        f"target_sources({name}_model INTERFACE {here}/{name}_model.c)",
+        f"target_link_libraries({name}_model INTERFACE {name})",
     ]  # fmt: skip
     return "\n".join(
         [
@@ -197,9 +242,10 @@ def cmake_text(plan: Plan) -> str:
             "",
             f"# add_subdirectory this folder, and link {name}.",
             f"add_library({name} INTERFACE)",
-            f"target_include_directories({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}})",
-            f"target_link_libraries({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}}/{plan.linked})",
-            *(sources if plan.weights == "array" else []),
+            f"target_include_directories({name} INTERFACE {here})",
+            *([f"target_link_libraries({name} INTERFACE {linked})"] if plan.has_object else []),
+            *([f"target_sources({name} INTERFACE {here}/{name}_weights.c)"] if plan.weights == "array" else []),
+            *device,
             "",
             *programs,
             "",

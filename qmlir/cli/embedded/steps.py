@@ -7,7 +7,7 @@ imports them again and goes on. Neither calls a function of a library.
 from collections.abc import Sequence
 
 from qmlir.cli.embedded.plan import Call, Plan, Port
-from qmlir.cli.embedded.selftest import COMPARING, memory_lines, program_of
+from qmlir.cli.embedded.selftest import COMPARING, call_lines, counted_if, device_lines, memory_lines, program_of
 from qmlir.cli.embedded.vectors import FACTOR, Step, Steps, is_long
 
 
@@ -22,24 +22,14 @@ def _array(plan: Plan, call: Call, port: Port) -> str:
 
 def _memory(plan: Plan) -> list[str]:
     """The memory that a program provides beside inputs and outputs."""
-    block = [f"{plan.macro}_ALIGNED static uint8_t state[{plan.macro}_STATE_SIZE];"]
+    size = "STATE_SIZE" if plan.device is None else "STATE_BYTES"
+    block = [f"{plan.macro}_ALIGNED static uint8_t state[{plan.macro}_{size}];"]
     return [*memory_lines(plan), *(block if plan.block and plan.api == "dynamic" else [])]
 
 
 def _call(plan: Plan, call: Call, inputs: Sequence[str]) -> list[str]:
     """The lines that call an entry on inputs, into the arrays of its outputs."""
-    outputs = [_buffer(call, port) for port in call.outputs]
-    if plan.api == "static":
-        given = [f"{plan.name}_weights"] if plan.passes_weights else []
-        return [f"{plan.called(call)}({', '.join([*given, *inputs, *outputs])});"]
-    memory = f"{plan.name}_weights, arena, {'state, ' if plan.block else ''}"
-    return [
-        "{",
-        f"  const void *in[] = {{{', '.join(inputs) or '0'}}};",
-        f"  void *out[] = {{{', '.join(outputs) or '0'}}};",
-        f"  {plan.called(call)}({memory}in, out);",
-        "}",
-    ]
+    return call_lines(plan, call, inputs, [_buffer(call, port) for port in call.outputs])
 
 
 def _on_states(plan: Plan, function: str, *arguments: str) -> str:
@@ -63,7 +53,7 @@ def _step(plan: Plan, step: Step, number: int) -> list[str]:
         _compared(plan, _buffer(call, port), f"step{number}_output{i}", port.bytes)
         for i, port in enumerate(call.outputs)
     ]
-    return [*_call(plan, call, inputs), f"if (!({' && '.join(checks) or '1'})) ++different;"]
+    return [*_call(plan, call, inputs), counted_if(plan, checks)]
 
 
 SUMMING = f"""\
@@ -115,6 +105,7 @@ def step_example_text(plan: Plan) -> str:
     for call in plan.calls:
         inputs = [_buffer(call, port) for port in call.inputs]
         calls += [f"/* Fill {', '.join(inputs) or 'nothing'} with what comes next. */", *_call(plan, call, inputs)]
+        calls += [] if plan.device is None else ["if (failed) return 1;"]
     output = last.outputs[0] if last.outputs else None
     search = [] if output is None else [
         f"for (i = 1; i < {macro}_{output.label}_ELEMENTS; ++i)",
@@ -131,6 +122,7 @@ def step_example_text(plan: Plan) -> str:
             "",
             "int main(void) {",
             *(["  unsigned long i, best = 0;"] if search else []),
+            *(f"  {line}" for lines in device_lines(plan) for line in lines),
             *([f"  {_on_states(plan, 'reset')}"] if plan.block else []),
             *(f"  {line}" for line in [*calls, *(search or ["return 0;"])]),
             "}",
