@@ -549,16 +549,17 @@ def typed(*scales: float, zero_point: int = 0) -> ModuleOp:
 
 
 @pytest.mark.parametrize(("third", "zero_point", "held"), [
-    (0.125, 0, ["F32"]), (0.1, 0, ["F64"]), (float(np.float32(0.1)), 0, ["F32"]), (0.125, 3, []),
+    (0.125, 0, ["F16"]), (0.1, 0, ["F64"]), (float(np.float32(0.1)), 0, ["F32"]), (0.125, 3, []),
+    (2.0**17, 0, ["F32"]),
 ])  # fmt: skip
 def test_many_scales_of_a_type_lie_in_the_side_file(
     third: float, zero_point: int, held: list[str], tmp_path: Path
 ) -> None:
-    """In 32 bits where they are exact; beside zero points, and in text for mlir-opt, they stay in the text."""
+    """In the fewest bits in which they are exact; beside zero points, and for mlir-opt, they stay in the text."""
     module = typed(0.5, 2.0, third, *(1.0 + i for i in range(97)), zero_point=zero_point)
     files = write_module(module, tmp_path / "net.mlir")
     assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
-    kinds = {"F32": np.float32, "F64": np.float64}
+    kinds = {"F16": np.float16, "F32": np.float32, "F64": np.float64}
     stored = list(load_file(files[1]).values()) if len(files) > 1 else []
     assert [a.dtype for a in stored] == [kinds[kind] for kind in held]
     for form in (TextForm(generic=True), TextForm(upstream=True)):

@@ -45,6 +45,9 @@ from qmlir.ir.weights import INLINE_LIMIT, WeightsAttr, WeightsPrinter
 from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.schemas import exponent_of
 
+SCALES = (np.float16, np.float32, np.float64)
+"""The types in which side files hold scales: the narrowest that has all of them."""
+
 PER_TENSOR = -1
 """The value of `LayerOrAxisType.dimension` for a type with a single scale."""
 
@@ -150,12 +153,13 @@ class LayerOrAxisType(ScaledType, ABC):
             return super().print_parameters(printer)
         if any(self.zero_points):
             return super().print_parameters(printer)
-        narrow = scales.astype(np.float32)
+        with np.errstate(over="ignore"):
+            held = next(a for t in SCALES if np.array_equal(a := scales.astype(t), scales))
         with printer.in_angle_brackets():
             printer.print_string(storage_text(self.storage, self.low.data, self.high.data) + ":")
             printer.print_attribute(self.expressed)
             printer.print_string(f":{self.dimension.data}, ")
-            printer.print_attribute(WeightsAttr(narrow if np.array_equal(narrow, scales) else scales))
+            printer.print_attribute(WeightsAttr(held))
 
 
 @irdl_attr_definition
