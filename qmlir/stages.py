@@ -60,6 +60,7 @@ QUANTIZE = (
     "choose-scales",
     "adjust-layers",  # on samples
     "quantize-ops",
+    "quantize-block-scales",
     "quantize-bias",
     "quantize-states",
     "store-blocks",

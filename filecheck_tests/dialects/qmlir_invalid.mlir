@@ -91,14 +91,14 @@ func.func @c2_least() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4,
 
 // -----
 
-// expected-error@+1 {{scales of affine levels have two dimensions, and offsets the same or no rows}}
-func.func @c2_offsets() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = -8, size = 1, scales = #qmlir.weights<tensor<2x1xf32>, [1.0, 2.0]>, offsets = #qmlir.weights<tensor<1x1xf32>, [1.0]>>} {
+// expected-error@+1 {{scales of affine levels have two dimensions, and offsets the same, one row or none}}
+func.func @c2_offsets() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = -8, size = 1, scales = #qmlir.weights<tensor<2x1xf32>, [1.0, 2.0]>, offsets = #qmlir.weights<tensor<3x1xf32>, [1.0, 1.0, 1.0]>>} {
   func.return
 }
 
 // -----
 
-// expected-error@+1 {{scales and offsets of affine levels are f32}}
+// expected-error@+1 {{scales of affine levels are f32, bf16 or f8E8M0FNU, and offsets f32}}
 func.func @c2_scales() attributes {qmlir.levels = #qmlir.levels<affine, bits = 4, least = 0, size = 1, scales = #qmlir.weights<tensor<1x1xf16>, [1.0]>, offsets = #qmlir.weights<tensor<0x1xf32>, []>>} {
   func.return
 }

@@ -428,7 +428,11 @@ def least_of_masked(origin: ModuleOp, quantized: ModuleOp) -> dict[str, np.float
 def channel_factors(quantized: ModuleOp) -> dict[str, Array]:
     """The factors by which equalization has multiplied the channels of tensors, by tensor name."""
     noted = ((op, FACTORS.of(op)) for op in quantized.walk())
-    return {tensor_name(op.results[0]): np.array(factors) for op, factors in noted if factors is not None}
+    return {
+        tensor_name(y := op.results[0]): np.repeat(factors.array, (1, *shape_of(y))[-1] // factors.array.size)
+        for op, factors in noted
+        if factors is not None
+    }
 
 
 def _named(

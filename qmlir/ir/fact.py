@@ -17,7 +17,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     UnitAttr,
-    f64,
     i32,
     i64,
 )
@@ -104,7 +103,7 @@ WORD: Form[str] = Form("text", StringAttr, lambda a: a.data if isinstance(a, Str
 """Text that must be one of some names; an attribute of another form reads as what it prints, which is none of them."""
 
 INTEGER, INTEGER_32 = _integer(i64), _integer(i32)
-INTEGERS, FLOATS = _numbers(i64), _numbers(f64)
+INTEGERS = _numbers(i64)
 TEXTS: Form[Mapping[str, str]] = Form(
     "dictionary of texts", lambda texts: DictionaryAttr({n: StringAttr(text) for n, text in texts.items()}), _texts
 )

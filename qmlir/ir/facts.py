@@ -30,7 +30,6 @@ from qmlir.ir.fact import (
     ANY,
     ARRAY,
     DICTIONARY,
-    FLOATS,
     INTEGER,
     INTEGER_32,
     INTEGERS,
@@ -191,8 +190,8 @@ WIDENED = Fact("qmlir.widened", INTEGERS, "layer", _OF_SETTINGS,
     "The channels whose weight scales were widened, until the layer's bias is quantized: because the "
     "bias would not fit the accumulator, or the target cannot represent the requantization factor.")  # fmt: skip
 
-FACTORS = Fact("qmlir.channel_factors", FLOATS, "operation", _OF_SETTINGS,
-    "The factors that the channels of the result were multiplied with.")  # fmt: skip
+FACTORS: "Fact[WeightsAttr]" = Fact("qmlir.channel_factors", WEIGHTS, "operation", _OF_SETTINGS,
+    "The factors that the channels of the result were multiplied with, each for as many neighbours.")  # fmt: skip
 
 IMPORTED = Mark("qmlir.imported", "cast", _OF_SETTINGS,
     "The cast of weights came with the network; stands between `choose-scales` and `quantize-ops`.")  # fmt: skip

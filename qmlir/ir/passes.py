@@ -137,6 +137,7 @@ PASSES: dict[str, str] = {
     "quantize-ops": "qmlir.transforms.quantize.apply.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.apply.quantize_bias:QuantizeBiasPass",
     "quantize-integers": "qmlir.transforms.quantize.apply.quantize_integers:QuantizeIntegersPass",
+    "quantize-block-scales": "qmlir.transforms.quantize.apply.block_scales:QuantizeBlockScalesPass",
     "store-blocks": "qmlir.transforms.quantize.apply.store_blocks:StoreBlocksPass",
     "narrow-floats": "qmlir.transforms.quantize.apply.narrow_floats:NarrowFloatsPass",
     "quantize-states": "qmlir.transforms.quantize.apply.quantize_states:QuantizeStatesPass",

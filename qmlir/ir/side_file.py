@@ -1,4 +1,4 @@
-"""The side file: a .safetensors file next to a module, which holds the module's large weights.
+r"""The side file: a .safetensors file next to a module, which holds the module's large weights.
 
 The format is a length, a JSON header and raw bytes:
 
@@ -8,6 +8,11 @@ Arrays of int8 whose values need 2 to 7 bits, and arrays of types of 2 and 4 bit
 stream of bits, the first bits of a byte being its lowest, value after value, in two's complement. The header says so:
 
     {"__metadata__": {"bits of conv1.weight": "4"}, "conv1.weight": {"dtype": "U8", "shape": [100], …}}
+
+Floats whose constant states affine levels (numerics/affine.py) are stored as integers, packed if they have fewer than
+8 bits. The header says the bits, the least integer, the floats of a block, and the arrays of scales and offsets:
+
+    {"__metadata__": {"affine fc1.weight": "[4, 0, 32, \"fc1.weight.scales\", \"\"]"}, "fc1.weight": {"dtype": "U8", …}}
 
 Side files are memory-mapped, so parsing a module with 100 MB of weights reads a header of a few kilobytes. They are
 written array by array, so writing needs no memory besides the arrays. The safetensors package would copy the arrays in
@@ -28,6 +33,7 @@ import numpy as np
 from qmlir.errors import FileError
 from qmlir.ir.types import bits_dtype, is_numpys_own
 from qmlir.numerics import Array
+from qmlir.numerics.affine import SCALES, Affine, affine
 from qmlir.numerics.packing import BYTE, few_bits, pack, packed_bytes, unpack
 from qmlir.running.files import OutsideError, inside, note_file
 
@@ -47,6 +53,9 @@ _METADATA = "__metadata__"
 _BITS = "bits of "
 """The start of the metadata's keys that say how many bits a value of an array has."""
 
+_AFFINE = "affine "
+"""The start of the metadata's keys that say which integers stand for the floats of an array."""
+
 _NARROW = {np.dtype(getattr(ml_dtypes, f"{sign}int{bits}")): bits for bits in (2, 4) for sign in ("", "u")}
 """Types of fewer than 8 bits → their bits."""
 
@@ -57,17 +66,43 @@ _ALIGNMENT = 8
 """The alignment in bytes of the arrays' start in the file: the size of the largest element."""
 
 
-def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
+@dataclass(frozen=True)
+class AffineArray:
+    """Floats that are stored as integers: which, and where their scales and offsets are.
+
+    stored           the integers, int8 or uint8
+    levels           what they stand for
+    scales, offsets  the keys of the levels' arrays; empty without offsets
+    """
+
+    stored: Array
+    levels: Affine
+    scales: str
+    offsets: str
+
+    @property
+    def described(self) -> str:
+        """The text about it in the header of a side file."""
+        levels = self.levels
+        return json.dumps([levels.bits, levels.least, levels.size, self.scales, self.offsets])
+
+
+def write_side_file(arrays: Mapping[str, Array | AffineArray], path: Path) -> None:
     """Writes arrays as a safetensors file; elements of types that numpy lacks are written as unsigned integers.
 
     The arrays with the largest elements come first, so that each array is aligned to the size of its elements.
     """
-    stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
-    few = {key: bits for key, array in arrays.items() if (bits := _bits_needed(array)) < 8}
+    affine = {key: array for key, array in arrays.items() if isinstance(array, AffineArray)}
+    plain = {key: array for key, array in arrays.items() if not isinstance(array, AffineArray)}
+    stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in plain.items()}
+    few = {key: bits for key, array in plain.items() if (bits := _bits_needed(array)) < BYTE}
     stored |= {key: pack(stored[key], bits) for key, bits in few.items()}
+    stored |= {key: pack(each.stored, each.levels.bits) for key, each in affine.items()}
     ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
     ends = list(accumulate((array.nbytes for _, array in ordered), initial=0))
-    header: dict[str, Any] = {_METADATA: {_BITS + key: str(bits) for key, bits in few.items()}} if few else {}
+    notes = {_BITS + key: str(bits) for key, bits in few.items()}
+    notes |= {_AFFINE + key: each.described for key, each in affine.items()}
+    header: dict[str, Any] = {_METADATA: notes} if notes else {}
     header |= {
         key: {"dtype": _NAMES[array.dtype.newbyteorder("<")], "shape": array.shape, "data_offsets": place}
         for (key, array), place in zip(ordered, pairwise(ends), strict=True)
@@ -91,18 +126,46 @@ def _bits_needed(array: Array) -> int:
 
 @dataclass(frozen=True)
 class SideFile:
-    """The arrays of a side file, memory-mapped, and the bits of a value of those that are packed."""
+    """The arrays of a side file, memory-mapped, and what the header says of those that are stored as other numbers.
+
+    arrays   key → the array as it is stored
+    bits     key → the bits of a value, of packed arrays
+    affine   key → bits, the least integer, the floats of a block, and the keys of scales and offsets, of floats
+    """
 
     arrays: Mapping[str, Array]
     bits: Mapping[str, int]
+    affine: Mapping[str, tuple[int, int, int, str, str]]
 
     def array(self, key: str, shape: tuple[int, ...]) -> Array | None:
-        """Returns an array as it is, or unpacked if it is packed values of `shape`; None if there is none."""
+        """Returns an array of `shape`; None if there is none, or something else where its parts should be."""
         array = self.arrays.get(key)
+        if key in self.affine:
+            return self._floats(key, shape)
         bits, count = self.bits.get(key, BYTE), prod(shape)
         if array is None or bits == BYTE or array.dtype != np.uint8 or array.shape != (packed_bytes(count, bits),):
             return array
         return unpack(array, bits, count).reshape(shape)
+
+    def _floats(self, key: str, shape: tuple[int, ...]) -> Array | None:
+        """The floats that integers, scales and offsets stand for; None if these do not fit `shape`."""
+        bits, least, size, *keys = self.affine[key]
+        array, count, columns = self.arrays.get(key), prod(shape), shape[-1] // size if shape else 0
+        if array is None or array.dtype != np.uint8 or array.shape != (packed_bytes(count, bits),):
+            return None
+        scales, offsets = (self.arrays.get(each) if each else np.zeros((0, columns), np.float32) for each in keys)
+        if scales is None or offsets is None:
+            return None
+        scales = next((scales.view(t) for t in SCALES if scales.dtype == bits_dtype(t) != np.uint32), scales)
+        levels = Affine(bits, least, size, scales, offsets)
+        if len(shape) != 2 or levels.need() or shape[1] != columns * size or scales.shape[1] != columns:
+            return None
+        if len(scales) not in (1, shape[0]) or len(offsets) not in (0, 1, shape[0]):
+            return None
+        stored = unpack(array, bits, count) if bits < BYTE else array.view(np.int8)
+        if not least:  # the stream has the lowest bits, which `unpack` reads in two's complement
+            stored = stored.view(np.uint8) & np.uint8((1 << bits) - 1)
+        return affine(stored.reshape(shape), scales, offsets if len(offsets) else None, size)
 
 
 def map_side_file(path: Path) -> SideFile:
@@ -168,7 +231,16 @@ def _parts(text: bytes, data: Array) -> SideFile:
     bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
     if not all(2 <= each <= 7 for each in bits.values()):
         raise ValueError
-    return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
+    affine = {key.removeprefix(_AFFINE): _affine(text) for key, text in notes.items() if key.startswith(_AFFINE)}
+    return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits, affine)
+
+
+def _affine(text: str) -> tuple[int, int, int, str, str]:
+    """Returns what the header says of floats stored as integers; raises ValueError or TypeError if it is malformed."""
+    bits, least, size, scales, offsets = cast("tuple[int, int, int, str, str]", tuple(json.loads(text)))
+    if not 2 <= bits <= BYTE or least not in (0, -(1 << bits - 1)) or size < 1:
+        raise ValueError
+    return int(bits), int(least), int(size), str(scales), str(offsets)
 
 
 def _slice_of(data: Array, entry: dict[str, Any]) -> Array:

@@ -14,11 +14,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.errors import QmlirError
+from qmlir.ir.levels import levels_of
 from qmlir.ir.resources import resources_text
 from qmlir.ir.rewriting import tensor_name
-from qmlir.ir.side_file import write_side_file
+from qmlir.ir.side_file import AffineArray, write_side_file
 from qmlir.ir.upstream.text import UpstreamPrinter
-from qmlir.ir.weights import SIDE_SUFFIX, Array, WeightsMode, WeightsPrinter
+from qmlir.ir.weights import SIDE_SUFFIX, Array, WeightsAttr, WeightsMode, WeightsPrinter
+from qmlir.numerics.affine import Affine
 from qmlir.running.files import write_together
 
 SEPARATOR = "// -----\n"
@@ -85,9 +87,9 @@ def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
     return text
 
 
-def _text_of(modules: Sequence[ModuleOp], form: TextForm, side_file: str) -> tuple[str, dict[str, Array]]:
+def _text_of(modules: Sequence[ModuleOp], form: TextForm, side_file: str) -> tuple[str, dict[str, Array | AffineArray]]:
     """Returns the text of modules, and the weights that belong in the side file, by key."""
-    out, arrays = StringIO(), dict[str, Array]()
+    out, arrays = StringIO(), dict[str, Array | AffineArray]()
     for index, module in enumerate(modules):
         out.write(SEPARATOR if index else "")
         printer = (UpstreamPrinter if form.upstream else WeightsPrinter)(
@@ -97,6 +99,7 @@ def _text_of(modules: Sequence[ModuleOp], form: TextForm, side_file: str) -> tup
             mode=form.weights,
             side_file=side_file,
             key_of=_key,
+            affine_of=_affine_of,
             side_arrays=arrays,
         )
         if isinstance(printer, UpstreamPrinter):
@@ -109,3 +112,13 @@ def _text_of(modules: Sequence[ModuleOp], form: TextForm, side_file: str) -> tup
 
 def _key(op: Operation | None) -> str:
     return tensor_name(op.results[0]) if op is not None and op.results else ""
+
+
+def _affine_of(op: Operation | None, array: Array) -> Affine | None:
+    """The affine levels that a constant states about its numbers, if `array` is these."""
+    if op is None or not any(
+        isinstance(value, WeightsAttr) and value.array is array for value in op.properties.values()
+    ):
+        return None
+    levels = levels_of(op)
+    return levels if isinstance(levels, Affine) else None

@@ -35,10 +35,11 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qmlir.ir.resources import Resource, resources_text
-from qmlir.ir.side_file import side_array
+from qmlir.ir.side_file import AffineArray, side_array
 from qmlir.ir.types import bits_dtype, dtype_of, element_type_of, is_numpys_own
 from qmlir.ir.upstream.dense import LISTED, Array, Dense, print_dense, wants_care
 from qmlir.numerics import native
+from qmlir.numerics.affine import Affine
 
 SIDE_SUFFIX = ".safetensors"
 """The suffix of side files."""
@@ -311,7 +312,9 @@ class WeightsPrinter(Printer):
     side_file: str = field(default="", kw_only=True)
     """File name of the side file, without a folder: the file lies next to the module."""
     key_of: Callable[[Operation | None], str] | None = field(default=None, kw_only=True)
-    side_arrays: dict[str, Array] = field(default_factory=dict[str, Array], kw_only=True)
+    affine_of: Callable[[Operation | None, Array], Affine | None] | None = field(default=None, kw_only=True)
+    """The affine levels that an operation states about an array that is printed with it."""
+    side_arrays: dict[str, Array | AffineArray] = field(default_factory=dict[str, "Array | AffineArray"], kw_only=True)
     """Key → array that the printed module expects in the side file."""
     resources: dict[str, Resource] = field(default_factory=dict[str, Resource], kw_only=True)
     """Key → resource that the printed module expects after it."""
@@ -319,6 +322,11 @@ class WeightsPrinter(Printer):
     _current: Operation | None = field(default=None, kw_only=True)
     _aliases: dict[Attribute, str] | None = field(default=None, kw_only=True)
     """Long types in the order in which they are met → their aliases, while a module is printed."""
+
+    @property
+    def has_side_scales(self) -> bool:
+        """Whether the scales of types may go to the side file: mlir-opt would not read the text."""
+        return self.mode is WeightsMode.SIDE_FILE and not self.print_generic_format
 
     def print_op(self, op: Operation) -> None:
         if isinstance(op, ModuleOp) and self._current is None:
@@ -377,8 +385,21 @@ class WeightsPrinter(Printer):
         """Returns the reference `file#key` of an array; an array that is printed several times is stored once."""
         wanted = self._name().replace(f"{SIDE_SUFFIX}#", f"{SIDE_SUFFIX}_")  # which ends the name of a side file
         key = self._key(array, wanted, self.side_arrays)
-        self.side_arrays[key] = array
+        if key not in self.side_arrays:
+            self.side_arrays[key] = array
+            levels = self.affine_of(self._current, array) if self.affine_of else None
+            if levels is not None and (stored := levels.stored(array)) is not None:
+                scales, offsets = self._beside(f"{key}.scales", levels.scales), ""
+                if len(levels.offsets):
+                    offsets = self._beside(f"{key}.offsets", levels.offsets)
+                self.side_arrays[key] = AffineArray(stored, levels, scales, offsets)
         return f"{self.side_file}#{key}"
+
+    def _beside(self, wanted: str, numbers: Array) -> str:
+        """The key of the scales or offsets of an array, which are stored once for all arrays that have them."""
+        own = self._key(numbers, wanted, self.side_arrays)
+        self.side_arrays[own] = numbers
+        return own
 
     def resource_key(self, array: Array, alignment: int) -> str:
         """Returns the key of the resource with an array's bytes; an array that is printed several times is stored once.

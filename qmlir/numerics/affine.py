@@ -1,28 +1,38 @@
-"""Weights as files of language models store them: integers of few bits, with a scale and an offset for each block.
+"""Floats that are integers of few bits, with a scale and an offset for each block.
+
+Files of language models store weights so, and qmlir the scales and zero points of such weights.
 
     w = scale · q + offset,   each operation rounded to f32
 
 A block is `size` neighbours along the last axis of [O, K]. The constant holds the floats; `Affine` states the integers,
-the scales and the offsets exactly, so that whoever stores the weights in few bits loses nothing.
+the scales and the offsets exactly, so that whoever stores the floats in few bits loses nothing.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+import ml_dtypes
 import numpy as np
 
 from qmlir.numerics import Array
 from qmlir.numerics.levels import Levels
+from qmlir.numerics.packing import packed_bytes
 
 
 def affine(stored: Array, scales: Array, offsets: Array | None, size: int) -> Array:
-    """The floats, f32 [O, K], of integers [O, K] with f32 scales and offsets [O, K / size]; no offsets are zeros."""
+    """The floats, f32 [O, K], of integers [O, K] with scales and offsets [O, K / size] or [1, K / size].
+
+    No offsets are zeros.
+    """
     blocks = stored.reshape(len(stored), -1, size).astype(np.float32)
-    blocks *= scales[..., None]
+    blocks *= scales.astype(np.float32)[..., None]
     if offsets is not None:
         blocks += offsets[..., None]
     return blocks.reshape(stored.shape)
 
+
+SCALES = tuple(map(np.dtype, (np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e8m0fnu)))
+"""The types that scales may have."""
 
 FACTORS = (1.0, 0.96, 0.92, 0.88, 0.84, 0.8, 0.75)
 """What a block's scale is multiplied by in the search for the one with the least square error."""
@@ -65,11 +75,13 @@ def _fitted(rows: Array, bits: int, size: int) -> tuple[Array, Array]:
 class Affine(Levels):
     """States about floats that they are integers times the scale of their block, plus its offset.
 
+    Side files hold the integers in place of the floats.
+
     bits     bits of a stored integer, 2 to 8
     least    the least of these integers: 0, or −2^(bits − 1)
-    size     weights of a block
-    scales   f32 [O, K / size]
-    offsets  f32 of the same shape; without rows if all offsets are 0
+    size     floats of a block
+    scales   [O, K / size], or [1, K / size] if all rows share them, of a type of `SCALES`
+    offsets  f32, of a shape that scales may have; without rows if all offsets are 0
     """
 
     OF_FLOATS: ClassVar[bool] = True
@@ -87,21 +99,27 @@ class Affine(Levels):
                 f"got {self.bits}, {self.least}, {self.size}"
             )
         scales, offsets = self.scales, self.offsets
-        if scales.ndim != 2 or offsets.shape not in (scales.shape, (0, scales.shape[1])):
-            return "scales of affine levels have two dimensions, and offsets the same or no rows"
-        return "" if scales.dtype == offsets.dtype == np.float32 else "scales and offsets of affine levels are f32"
+        if scales.ndim != 2 or offsets.shape not in (scales.shape, *((n, scales.shape[1]) for n in (0, 1))):
+            return "scales of affine levels have two dimensions, and offsets the same, one row or none"
+        if scales.dtype not in SCALES or offsets.dtype != np.float32:
+            return "scales of affine levels are f32, bf16 or f8E8M0FNU, and offsets f32"
+        return ""
+
+    def bytes(self, weights: int, width: int) -> int:
+        return packed_bytes(weights, self.bits) + self.scales.nbytes + self.offsets.nbytes
 
     def stored(self, weights: Array) -> Array | None:
         """The integers of floats [O, K], in int8 or uint8; None if the floats are not what the levels state."""
-        outputs, terms = weights.shape
-        if (outputs, terms) != (len(self.scales), self.scales.shape[1] * self.size):
+        if weights.ndim != 2 or weights.shape[1] != self.scales.shape[1] * self.size:
+            return None
+        if any(len(a) not in (1, len(weights)) for a in (self.scales, self.offsets) if len(a)):
             return None
         offsets = self.offsets if len(self.offsets) else None
-        blocks = weights.reshape(outputs, -1, self.size).astype(np.float64)
+        blocks = weights.reshape(len(weights), -1, self.size).astype(np.float64)
         if offsets is not None:
             blocks -= offsets[..., None]
         with np.errstate(divide="ignore", invalid="ignore"):
-            blocks /= self.scales[..., None]
+            blocks /= self.scales.astype(np.float64)[..., None]
         most = self.least + (1 << self.bits) - 1
         integers = np.clip(np.rint(np.nan_to_num(blocks)), self.least, most)
         found = integers.reshape(weights.shape).astype(np.int8 if self.least else np.uint8)

@@ -22,7 +22,7 @@ from qmlir.ir import fact as forms
 from qmlir.ir.context import make_context
 from qmlir.ir.decision import DecisionAttr
 from qmlir.ir.fact import FACTS, Fact, Heir, Movement
-from qmlir.ir.facts import CONFIG, DECISION, LEVELS, NAME, STATE, STRIPES, UNROUNDED, WEIGHTS_BLOB
+from qmlir.ir.facts import CONFIG, DECISION, FACTORS, LEVELS, NAME, STATE, STRIPES, UNROUNDED, WEIGHTS_BLOB
 from qmlir.ir.levels import LevelsAttr
 from qmlir.ir.names import NameAttr
 from qmlir.ir.passes import PASSES
@@ -40,10 +40,10 @@ ENTRIES = DictionaryAttr({"a": IntegerAttr(1, i64)})
 
 VALUES: dict[Any, Any] = {
     forms.MARK: True, forms.TEXT: "some", forms.WORD: "exact", forms.INTEGER: 3, forms.INTEGER_32: 3,
-    forms.INTEGERS: (1, 2), forms.FLOATS: (0.5, 2.0), forms.TEXTS: {"a": "b"}, forms.NAMES: ["a", "b"],
+    forms.INTEGERS: (1, 2), forms.TEXTS: {"a": "b"}, forms.NAMES: ["a", "b"],
     forms.DICTIONARY: ENTRIES, forms.ARRAY: ArrayAttr([UnitAttr()]), forms.ANY: ENTRIES,
     NAME: NameAttr.of(["node"], ["tensor"]), DECISION: DecisionAttr.of("float", "policy", "so"),
-    STATE: StateAttr.of(0), UNROUNDED: WEIGHTS, WEIGHTS_BLOB: WEIGHTS, STRIPES: Stripes(1, 4, {}),
+    STATE: StateAttr.of(0), UNROUNDED: WEIGHTS, FACTORS: WEIGHTS, WEIGHTS_BLOB: WEIGHTS, STRIPES: Stripes(1, 4, {}),
     LEVELS: LevelsAttr.of(Even(4)),
 }  # fmt: skip
 """A value of each form, and of the facts that have a form of their own."""

@@ -6,7 +6,7 @@
 // that, and the scale multiplied, so that the function stays.
 // CHECK-LABEL: func.func @gained
 // CHECK: %[[G:.*]] = nn.constant <tensor<2xf32>, [1.0, 0.612372{{.*}}]>
-// CHECK-NEXT: nn.mul %x, %[[G]] {qmlir.channel_factors = array<f64: 1.000000e+00, 2.44948{{.*}}>}
+// CHECK-NEXT: nn.mul %x, %[[G]] {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.44948{{.*}}]>}
 // CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.408248{{.*}}]>
 // CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %w, %[[S]], %z
 func.func @gained(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
@@ -57,4 +57,37 @@ func.func @scalar(%x: tensor<1x2xf32>) -> tensor<f32> {
   %y = nn.mul %s, %g : tensor<f32>, tensor<f32> -> tensor<f32>
   calib.observe %y {name = "y", range = [0.0, 6.0]} : tensor<f32>
   func.return %y : tensor<f32>
+}
+
+// -----
+
+// A gain that a layer computes: its scales are divided, row by row. The rows are [1, 0.25] and [9, 0.25], so that the
+// second block has 5/36 of its rows in the mean.
+
+// CHECK-LABEL: func.func @gated
+// CHECK: %[[U:.*]] = nn.constant <tensor<2x2xf32>, [1.0, 1.0, 0.67082{{.*}}, 0.67082{{.*}}]>
+// CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %u, %[[U]], %uz {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.6832{{.*}}]>
+// CHECK: nn.multiply_rows %{{.*}} {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.6832{{.*}}]>
+// CHECK: calib.observe %{{.*}} {name = "p", range = [0.67082{{.*}}, 3.000000e+00
+// CHECK: nn.mul %x, %{{.*}} {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.6832{{.*}}]>}
+// CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.37267{{.*}}]>
+// CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %w, %[[S]], %z
+func.func @gated(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
+  calib.observe %x {name = "x", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %m = nn.row_magnitudes %x : tensor<1x2xf32> -> tensor<1x1xf32>
+  %d = nn.divide_rows %x : tensor<1x2xf32> -> tensor<1x2xf32>
+  %u = nn.constant <tensor<2x2xui4>, [0x9, 0x8, 0x8, 0x9]> : tensor<2x2xui4>
+  %us = nn.constant <tensor<2x2xf32>, [1.0, 1.0, 0.25, 0.25]> : tensor<2x2xf32>
+  %uz = nn.constant <tensor<2x2xui4>, [0x8, 0x8, 0x8, 0x8]> : tensor<2x2xui4>
+  %l = nn.blocked_fully_connected %d, %u, %us, %uz {block = 1 : i64} : tensor<1x2xf32>, tensor<2x2xui4>, tensor<2x2xf32>, tensor<2x2xui4> -> tensor<1x2xf32>
+  %p = nn.multiply_rows %l, %m : tensor<1x2xf32>, tensor<1x1xf32> -> tensor<1x2xf32>
+  calib.observe %p {name = "p", range = [0.0, 3.0]} : tensor<1x2xf32>
+  %r = nn.mul %x, %p : tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x2xf32>
+  calib.observe %r {name = "r", range = [0.0, 9.0]} : tensor<1x2xf32>
+  %q = nn.divide_rows %r : tensor<1x2xf32> -> tensor<1x2xf32>
+  %w = nn.constant <tensor<1x2xui4>, [0x3, 0xf]> : tensor<1x2xui4>
+  %s = nn.constant <tensor<1x2xf32>, [0.5, 1.0]> : tensor<1x2xf32>
+  %z = nn.constant <tensor<1x2xf32>, [7.5, 8.0]> : tensor<1x2xf32>
+  %y = nn.blocked_fully_connected %q, %w, %s, %z {block = 1 : i64} : tensor<1x2xf32>, tensor<1x2xui4>, tensor<1x2xf32>, tensor<1x2xf32> -> tensor<1x1xf32>
+  func.return %y : tensor<1x1xf32>
 }

@@ -15,6 +15,13 @@ data:
     Σ_g (m[o,g] · Σ_{i in g} q_x · (q_w − c) + k[o,g] · Σ_{i in g} q_x)
 
 Where multipliers of 10 bits or more leave these sums in 32 bits, they do.
+
+A constant of scales may state multipliers and S itself (`Affine` levels, one for each output). These are taken as they
+are, and zero points beside them that have few bits behind the point, too: with f of them in an output's,
+
+    Σ_g (2^f · m[o,g] · Σ_{i in g} q_x · (q_w − c) + 2^f · (c − z) · m[o,g] · Σ_{i in g} q_x)  in steps of S[o] · 2^−f
+
+has integers only, and nothing is rounded.
 """
 
 from collections.abc import Sequence
@@ -35,9 +42,11 @@ from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, Float64s, Int64s, Sca
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, element_of, fully_connected_shape, shape_of
+from qmlir.ir.levels import levels_of
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import is_integer
 from qmlir.ir.weights import Weights
+from qmlir.numerics.affine import Affine
 from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.products import add_products
 
@@ -47,6 +56,9 @@ smaller by M, and has to keep a multiplier of its own (`LEAST_FACTOR`)."""
 
 _held_sums: WeakKeyDictionary[Weights, dict[tuple[Weights, int], Int64s]] = WeakKeyDictionary()
 """Σ |w − z| for each block of constant weights, by zero points and size of blocks: passes ask for it many times."""
+
+MOST_FRACTION = 7
+"""The most bits behind the point of zero points that are taken as they are."""
 
 LEAST_LARGEST = (1 << 10) - 1
 """The least M with which layers are computed in integers: multipliers are off by 2^−11 of the largest scale at most."""
@@ -146,7 +158,7 @@ class BlockedFullyConnectedOp(ContractionOp):
         terms = max(int(self._block_sums().max(initial=0)), self.size)
         if (bound := terms * widest(uniform(self.x))) > ACCUMULATOR_MAX:
             raise UnsupportedError(f"sums of its blocks can reach {bound}, more than 32 bits hold", code="accumulator")
-        if self.largest_multiplier() < LEAST_LARGEST:
+        if self._stated() is None and self.largest_multiplier() < LEAST_LARGEST:
             raise UnsupportedError("its sums leave too few of 48 bits for multipliers of blocks", code="accumulator")
 
     def _constant(self, value: SSAValue) -> ConstantOp:
@@ -164,15 +176,40 @@ class BlockedFullyConnectedOp(ContractionOp):
         points = self._array(self.z)
         return not np.array_equal(points, np.rint(points))
 
-    def _centre(self) -> int:
+    def centre(self) -> int:
         """c, the integer in the middle of all weights, of those from 0 to 15 the 8th."""
         stored = self._array(self.w)
         return (int(stored.min(initial=0)) + int(stored.max(initial=0)) + 1) // 2
 
+    def block_means(self) -> Float64s:
+        """The mean weight of each block, as the integer that is stored, [O,G]; the last block may be shorter."""
+        starts = np.arange(0, shape_of(self.w)[1], self.size)
+        sums = np.add.reduceat(self._array(self.w), starts, axis=1, dtype=np.int64)
+        return sums / np.diff(np.append(starts, shape_of(self.w)[1]))
+
+    def _stated(self) -> tuple[Int64s, Float64s, Int64s] | None:
+        """The multipliers [O,G] and scales [O] that the constant of scales states, and the bits f of zero points, [O].
+
+        None where it states none, or where zero points have more than `MOST_FRACTION` bits behind the point.
+        """
+        constant = self._constant(self.s)
+        levels = levels_of(constant)
+        if not isinstance(levels, Affine) or levels.size != shape_of(self.s)[1] or len(levels.offsets):
+            return None
+        points, stored = self._array(self.z).astype(np.float64), levels.stored(constant.value.array)
+        bits = np.full(len(points), -1)
+        for f in range(MOST_FRACTION, -1, -1):
+            steps = np.ldexp(points, f)
+            bits[(steps == np.rint(steps)).all(axis=1)] = f  # at last the fewest
+        if stored is None or (bits < 0).any():
+            return None
+        units = np.broadcast_to(levels.scales[:, 0].astype(np.float64), len(stored))
+        return stored.astype(np.int64), units, bits
+
     def less_zero_point(self) -> npt.NDArray[np.int32]:
         """The weights minus their zero points, int32 [O,I]; minus c where blocks have offsets."""
         if self.is_affine:
-            return self._array(self.w) - np.int32(self._centre())
+            return self._array(self.w) - np.int32(self.centre())
         return self._array(self.w) - self.spread(self._array(self.z)).astype(np.int32)
 
     def _block_sums(self) -> Int64s:
@@ -196,7 +233,7 @@ class BlockedFullyConnectedOp(ContractionOp):
 
     def _offset_shares(self) -> Float64s:
         """The offsets of blocks as shares of the largest scale of their output, [O,G]; zeros where there are none."""
-        return self._shares() * (self._centre() - self._array(self.z).astype(np.float64)) * self.is_affine
+        return self._shares() * (self.centre() - self._array(self.z).astype(np.float64)) * self.is_affine
 
     def largest_multiplier(self) -> int:
         """M, the multiplier of the largest scale: as large as sums of 48 bits allow, half of which the bias has.
@@ -215,16 +252,23 @@ class BlockedFullyConnectedOp(ContractionOp):
 
     def multipliers(self) -> npt.NDArray[np.int32]:
         """The multipliers of the blocks, [O,G]."""
+        if (stated := self._stated()) is not None:
+            return (stated[0] << stated[2][:, None]).astype(np.int32)
         return np.rint(self._shares() * self.largest_multiplier()).astype(np.int32)
 
     def offsets(self) -> Int64s | None:
         """The multipliers k of the sums of the blocks' data, [O,G]; None where no block has an offset."""
         if not self.is_affine:
             return None
+        if (stated := self._stated()) is not None:
+            apart = np.ldexp(self.centre() - self._array(self.z).astype(np.float64), stated[2][:, None])
+            return stated[0] * apart.astype(np.int64)
         return np.rint(self._offset_shares() * self.largest_multiplier()).astype(np.int64)
 
     def output_scales(self) -> Float64s:
-        """S, the scale of each output of which the scales of its blocks are multiples, [O]."""
+        """The scale of each output of which the scales of its blocks are multiples, [O]."""
+        if (stated := self._stated()) is not None:
+            return np.ldexp(stated[1], -stated[2])
         return self._largest_scales() / self.largest_multiplier()
 
     def stored_bias(self) -> Int64s | None:

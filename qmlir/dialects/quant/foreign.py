@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, TypeAlias, cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -24,6 +25,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
 from qmlir.dialects.quant.syntax import (
+    Pair,
     StoredFloat,
     canonical,
     default_range,
@@ -39,6 +41,7 @@ from qmlir.dialects.quant.syntax import (
     parse_pair,
     parse_storage,
     storage_text,
+    verify_scales,
     verify_storage,
 )
 from qmlir.dialects.quant.types import (
@@ -50,6 +53,7 @@ from qmlir.dialects.quant.types import (
     packed_zero_points,
 )
 from qmlir.ir.types import QuantizedElement
+from qmlir.ir.weights import WeightsAttr
 
 # ---------------------------------------------------------------------------------------------------------------
 # Upstream's other ("foreign") quantized types: they are parsed, verified, cast and printed, but never computed with.
@@ -373,6 +377,19 @@ class UniformSyntax(ParametrizedAttribute, TypeAttribute):
         return read
 
 
+def _side_pairs(parser: AttrParser, expressed: Attribute) -> list[Pair]:
+    """Parses scales that are an array of the side file, `#qmlir.weights<…>`, with zero points of 0."""
+    start, weights = parser.pos, parser.parse_attribute()
+    if not isinstance(weights, WeightsAttr) or weights.array.ndim != 1 or weights.array.dtype.kind != "f":
+        parser.raise_error("expected scales, or #qmlir.weights with a dimension of floats", start)
+    scales = weights.array.astype(np.float64).tolist()
+    try:
+        verify_scales(expressed, scales)
+    except VerifyException as error:
+        parser.raise_error(str(error), start)
+    return [(scale, 0) for scale in scales]
+
+
 def _parse_uniform(parser: AttrParser) -> Attribute:
     expect(parser, "<")
     storage_at = parser.pos
@@ -399,7 +416,10 @@ def _parse_uniform(parser: AttrParser) -> Attribute:
     else:
         axis = parse_axis(parser)
         expect(parser, ",")
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.BRACES, lambda: parse_pair(parser, expressed))
+        if parser.lexer.input.slice(parser.pos, parser.pos + 1) == "#":
+            pairs = _side_pairs(parser, expressed)
+        else:
+            pairs = parser.parse_comma_separated_list(parser.Delimiter.BRACES, lambda: parse_pair(parser, expressed))
     expect(parser, ">")
     parameters = (
         IntAttr(low),

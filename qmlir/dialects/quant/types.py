@@ -6,7 +6,11 @@ Types are read and printed in upstream MLIR's exact syntax: mlir-opt reads what 
     !quant.uniform<i8<-127:127>:f32:0, {2.000000e-02,1.5e-02:3}>   per axis: one pair for each index of dimension 0
 
 `i8` is signed storage and `u8` unsigned. The range stands in angle brackets; a zero point of 0 and the storage type's
-default range are not printed. The verifiers reject the same types as upstream. The other types that upstream writes
+default range are not printed. Beside a side file, more than 64 scales without zero points are an array of it:
+
+    !quant.uniform<i8:f32:0, #qmlir.weights<tensor<576xf32>, "net.safetensors#weights">>
+
+The verifiers reject the same types as upstream. The other types that upstream writes
 as `!quant.uniform` are in foreign.py: they can be read, checked, cast and printed, but no other code accepts them.
 
 A per-axis type on a wide layer holds thousands of scales and is compared for each operation that uses it. The scales
@@ -37,9 +41,12 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.syntax import canonical, default_range, pair_text, storage_text, verify_scales, verify_storage
 from qmlir.ir.types import IntegerElement, element_type
-from qmlir.ir.weights import INLINE_LIMIT
+from qmlir.ir.weights import INLINE_LIMIT, WeightsAttr, WeightsPrinter
 from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.schemas import exponent_of
+
+SCALES = (np.float16, np.float32, np.float64)
+"""The types in which side files hold scales: the narrowest that has all of them."""
 
 PER_TENSOR = -1
 """The value of `LayerOrAxisType.dimension` for a type with a single scale."""
@@ -139,6 +146,20 @@ class LayerOrAxisType(ScaledType, ABC):
     def parameters_text(self) -> str:
         pairs = ",".join(pair_text(s, z) for s, z in zip(self.scales, self.zero_points, strict=True))
         return f":{self.dimension.data}, {{{pairs}}}" if self.is_per_axis else f", {pairs}"
+
+    def print_parameters(self, printer: Printer) -> None:
+        scales = np.array(self.scales)
+        if not isinstance(printer, WeightsPrinter) or not printer.has_side_scales or len(scales) <= INLINE_LIMIT:
+            return super().print_parameters(printer)
+        if any(self.zero_points):
+            return super().print_parameters(printer)
+        with np.errstate(over="ignore"):
+            held = next(a for t in SCALES if np.array_equal(a := scales.astype(t), scales))
+        with printer.in_angle_brackets():
+            printer.print_string(storage_text(self.storage, self.low.data, self.high.data) + ":")
+            printer.print_attribute(self.expressed)
+            printer.print_string(f":{self.dimension.data}, ")
+            printer.print_attribute(WeightsAttr(held))
 
 
 @irdl_attr_definition

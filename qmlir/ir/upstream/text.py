@@ -32,6 +32,10 @@ class UpstreamPrinter(WeightsPrinter):
     _shortened: str = field(default="", kw_only=True)
     """The operation name that is to be printed without its dialect."""
 
+    @property
+    def has_side_scales(self) -> bool:
+        return False
+
     def print_module(self, module: ModuleOp) -> None:
         """Prints the aliases that a module uses, then the module."""
         out, self.stream = self.stream, StringIO()

@@ -7,62 +7,23 @@ Accumulators are i64. If the multipliers and weights show that all that is added
 epilogue widens it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i32
 
-from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernels import nibbles
 from qmlir.codegen.kernels.choice import choose
 from qmlir.codegen.kernels.packed_weights import levels_to_pack
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.kernels.task import Task
-from qmlir.codegen.lowering import Array, Kernel, MainLowering, Rules
-from qmlir.codegen.value import Value
+from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.dialects.qint.contraction import AffineFullyConnectedOp, BlockedFullyConnectedOp
-from qmlir.dialects.qint.requantize import largest_difference, less_zero_point
+from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.types import dtype_of
 from qmlir.lowering.qint_to_loops.arithmetic import Singles
 from qmlir.lowering.qint_to_loops.candidates import LARGEST, SUMS
 from qmlir.lowering.qint_to_loops.contraction import ending, widened
-
-SUMMED = 16
-"""Elements of a block that are added side by side."""
-
-
-@dataclass(frozen=True)
-class BlockSums(Kernel):
-    """y[r, g] = Σ_{i in g} (x[r, i] − zero_point), blocks of `size`. Buffers: x, y i32."""
-
-    size: int
-    blocks: int
-    zero_point: int
-
-    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, y = buffers
-        whole = self.size // SUMMED if code.vectors else 0
-
-        with code.loop(begin, end, name="row") as row, code.loop(0, self.blocks, name="block") as block:
-            first = block * self.size
-
-            def added(at: Value, lanes: int | None) -> Value:
-                return less_zero_point(x.load(row, first + at, lanes=lanes), self.zero_point, dtype_of(i32))
-
-            total = code.zeros(i32, None)
-            if whole:
-                (found,) = code.fold(
-                    0, whole, [code.zeros(i32, SUMMED)], lambda step, s: [s[0] + added(step * SUMMED, SUMMED)]
-                )
-                lanes = SUMMED
-                while lanes > 1:
-                    lanes //= 2
-                    found = found.lanes_from(0, lanes) + found.lanes_from(lanes, lanes)
-                total = found.lane(0)
-            (total,) = code.fold(whole * SUMMED, self.size, [total], lambda i, s: [s[0] + added(i, None)])
-            y.store(total, row, block)
 
 
 def _fit_i32(largest: int, weights: Array, multipliers: Array, offsets: Array) -> bool:
@@ -83,13 +44,9 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp | AffineFullyConne
     result, epilogue, parameters = ending(state, op.acc, outputs)
     bias = None if op.b is None else state.require_constant(op, op.b, "bias")
     zero_point, x = op.zero_point.value.data, state.buffer(op.x)
-    largest, offsets, sums, narrow = largest_difference(op.x, zero_point), None, None, False
+    largest, offsets = largest_difference(op.x, zero_point), None
     if isinstance(op, AffineFullyConnectedOp):
         offsets = state.require_constant(op, op.k, "offsets")
-        narrow = _fit_i32(largest, weights, multipliers, offsets)
-        sums = _block_sums(state, x, (rows, blocks, inputs // blocks), zero_point)
-    if narrow:
-        epilogue, bias, parameters = widened(epilogue, bias, parameters)
     task = Task(
         name=op.name.replace(".", "_"),
         window=window,
@@ -104,19 +61,15 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp | AffineFullyConne
         largest=largest,
         multipliers=multipliers,
         offsets=offsets,
-        block_sums=sums,
-        narrow=narrow,
         levels=levels_to_pack(op.w, weights),
     )
+    if offsets is not None and (not state.machine.vectors or nibbles.why_not(task, state.machine)):
+        kernel = nibbles.BlockSums(inputs // blocks, blocks, zero_point)
+        task = replace(task, block_sums=nibbles.block_sums(state, x, kernel, rows, i32))
+        if _fit_i32(largest, weights, multipliers, offsets):
+            epilogue, bias, parameters = widened(epilogue, bias, parameters)
+            task = replace(task, epilogue=epilogue, bias=bias, parameters=parameters, narrow=True)
     choose(state, task, SUMS)
-
-
-def _block_sums(state: MainLowering, x: SSAValue, sizes: tuple[int, int, int], zero_point: int) -> SSAValue:
-    """A buffer of the sums of data, i32 [rows · blocks], of rows of blocks of `size`."""
-    rows, blocks, size = sizes
-    y = state.allocate(MemRefType(i32, [rows, blocks]))
-    state.call(BlockSums(size, blocks, zero_point), [state.view(x, (rows, blocks * size)), y], rows)
-    return y
 
 
 RULES: Rules = {BlockedFullyConnectedOp: _blocked, AffineFullyConnectedOp: _blocked}

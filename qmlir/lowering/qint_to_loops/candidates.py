@@ -4,6 +4,7 @@ A task comes with the arithmetic that is always exact, `Singles` or `IntegerTaps
 place: one whose steps multiply more channels, or taps, at once. Data then keep their zero point where products are of
 bytes, and the bias loses its share. All sums are exact, so the order of preference is that of speed:
 
+    nibbles                  weights of 4 bits in blocks whose multipliers have 8 bits
     matrices, Winograd       several sums, or several outputs, of one instruction's products
     quads of bytes           four products a step: by one instruction, or by two halves of words without vectors
     pairs of bytes           the same where sums of two saturate, and weights are small or channels find partners
@@ -19,7 +20,7 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.kernels import matrix_unit, paired, sliding, winograd
+from qmlir.codegen.kernels import matrix_unit, nibbles, paired, sliding, winograd
 from qmlir.codegen.kernels.choice import Candidate
 from qmlir.codegen.kernels.contraction import lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, lower_depthwise
@@ -224,6 +225,7 @@ SATURATING = [Candidate("saturating pairs", lower_contraction)]
 """The kernel of sums of which each pair saturates."""
 
 SUMS: Sequence[Candidate[Arithmetic]] = (
+    Candidate("nibbles", nibbles.lower_nibbles, lambda m: m.vectors, nibbles.why_not),
     Candidate(
         "matrix unit",
         _in(_in_signed_quads, matrix_unit.lower_matrices),

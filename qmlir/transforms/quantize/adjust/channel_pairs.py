@@ -43,6 +43,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.ir.facts import FACTORS, POLICY
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.levels import with_other_values
+from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.halves import HALVES
 from qmlir.profiles.tensor_profile import TensorProfile, require_finite
 from qmlir.settings.quant_config import settings_of
@@ -282,10 +283,14 @@ def constant_array(value: SSAValue) -> Array | None:
 
 
 def note_factors(op: Operation, factors: Array) -> None:
-    """Multiplies the factors noted on an operation, of the channels of its result, by further factors."""
+    """Multiplies the factors noted on an operation, of the channels of its result, by further factors.
+
+    Where neighbours have the same, it is noted once for all of them.
+    """
     before = FACTORS.of(op)
-    held = factors if before is None else factors * np.array(before)
-    FACTORS.put(op, held.tolist())
+    held = factors if before is None else factors * np.repeat(before.array, len(factors) // before.array.size)
+    changes = np.flatnonzero(np.diff(held)) + 1
+    FACTORS.put(op, WeightsAttr(held[:: math.gcd(len(held), *changes.tolist())].astype(np.float32)))
 
 
 def scale_result(op: WeightedOp, factors: Array) -> None:

@@ -2,7 +2,8 @@
 
 A row that is divided by its largest magnitude leaves the blocks of small channels few of 8 bits. Layers whose weights
 have a scale for each block take any factor of a block for nothing: the gain in front is divided by it, and the scales
-multiplied, so that the weights' own integers stay as they are:
+multiplied, so that the weights' own integers stay as they are. A gain is a constant, or a factor, as of a gated
+feed-forward network, that is a layer with scales of blocks itself:
 
     y = Σ_g s[o,g] · f[g] · Σ_{i in g} (x[i] / f[g]) · (w[o,i] − z[o,g])
 
@@ -15,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import BlockedFullyConnectedOp, DivideRowsOp, MulOp, RowMagnitudesOp
+from qmlir.dialects.nn import BlockedFullyConnectedOp, DivideRowsOp, MulOp, MultiplyRowsOp, RowMagnitudesOp
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.quantize.adjust.channel_pairs import (
     constant_array,
@@ -39,6 +40,8 @@ LEAST_FACTOR = 2.0**-6
 @dataclass(frozen=True)
 class EqualizeBlocksPass(SampledPass):
     """Divides gains in front of divided rows by a factor for each block, and multiplies the blocks' scales by it.
+
+    Gains are constants, or layers whose scales are divided.
 
     ```mlir
     %1 = nn.mul %0, %gain : …
@@ -64,21 +67,23 @@ class EqualizeBlocksPass(SampledPass):
             mean = np.mean(np.concatenate(shares[rows.y]), axis=0) if shares[rows.y] else np.zeros(0)
             if mean.size and mean.max() > 0:
                 rows.scale(np.maximum((mean / mean.max()) ** SHARE, LEAST_FACTOR))
-        observe_anew(block, [rows.y for rows in found], samples)
+        observe_anew(block, [value for rows in found for value in rows.changed], samples)
 
 
 @dataclass(frozen=True)
 class GainedRows:
     """Rows behind a gain that only layers with scales of blocks read, divided by their magnitudes.
 
-    gain     the product with the constant
-    place    which operand the constant is
+    gain     the product with the gain
+    place    which operand the gain is
+    writer   the layer that computes the gain, on divided rows; None if it is a constant
     readers  the layers
     size     the channels of a block
     """
 
     gain: MulOp
     place: int
+    writer: BlockedFullyConnectedOp | None
     readers: tuple[BlockedFullyConnectedOp, ...]
     size: int
 
@@ -87,16 +92,32 @@ class GainedRows:
         """The rows."""
         return self.gain.y
 
+    @property
+    def changed(self) -> Sequence[SSAValue]:
+        """The tensors whose channels have other factors."""
+        return (self.y,) if self.writer is None else (self.y, self.gain.operands[self.place], self.writer.y)
+
     def scale(self, factors: Array) -> None:
         """Divides the gain, and multiplies the scales, by a factor for each block."""
-        numbers, channels = constant_array(self.gain.operands[self.place]), np.repeat(factors, self.size)
-        assert numbers is not None
-        set_constant(self.gain, self.place, (numbers / channels).astype(np.float32))
+        channels = np.repeat(factors, self.size)
+        if self.writer is None:
+            _multiply(self.gain, self.place, 1 / channels)
+        else:
+            _multiply(self.writer, 2, 1 / channels[:, None])
+            if self.writer.b is not None:
+                _multiply(self.writer, 4, 1 / channels)
         for reader in self.readers:
-            scales = constant_array(reader.s)
-            assert scales is not None
-            set_constant(reader, 2, (scales * factors).astype(np.float32))
-        note_factors(self.gain, 1 / channels)
+            _multiply(reader, 2, factors)
+        for value in self.changed:
+            assert isinstance(value.owner, Operation)
+            note_factors(value.owner, 1 / channels)
+
+
+def _multiply(op: Operation, place: int, factors: Array) -> None:
+    """Multiplies a constant operand."""
+    numbers = constant_array(op.operands[place])
+    assert numbers is not None
+    set_constant(op, place, (numbers * factors).astype(np.float32))
 
 
 def found_size(found: Sequence[GainedRows], value: SSAValue) -> int:
@@ -110,19 +131,41 @@ def _gained_rows(block: Block) -> list[GainedRows]:
     for op in block.ops:
         if not isinstance(op, MulOp) or op.bounds() != (None, None) or not shape_of(op.y):
             continue
-        width = shape_of(op.y)[-1]
-        place = next((i for i, v in enumerate(op.operands) if constant_array(v) is not None), None)
-        if (
-            place is None
-            or shape_of(op.operands[place])[-1:] != (width,)
-            or shape_of(op.operands[1 - place]) != shape_of(op.y)
-        ):
-            continue
-        readers = _readers(op.y)
+        gain, width = _gain(op), shape_of(op.y)[-1]
+        readers = _readers(op.y) if gain is not None else []
         sizes = {r.size for r in readers}
-        if len(sizes) == 1 and width % (size := sizes.pop()) == 0:
-            found.append(GainedRows(op, place, tuple(readers), size))
+        if gain is not None and len(sizes) == 1 and width % (size := sizes.pop()) == 0:
+            found.append(GainedRows(op, *gain, tuple(readers), size))
     return found
+
+
+def _gain(op: MulOp) -> tuple[int, BlockedFullyConnectedOp | None] | None:
+    """The operand of a product that has a factor for each channel of the result, and the layer that computes it."""
+    for place, value in enumerate(op.operands):
+        if shape_of(value)[-1:] != shape_of(op.y)[-1:] or shape_of(op.operands[1 - place]) != shape_of(op.y):
+            continue
+        if constant_array(value) is not None:
+            return place, None
+        if (writer := _writer(value)) is not None:
+            return place, writer
+    return None
+
+
+def _writer(value: SSAValue) -> BlockedFullyConnectedOp | None:
+    """The layer with scales of blocks that computes a factor, if nothing else reads what it computes."""
+    rows = value.owner
+    if not isinstance(rows, MultiplyRowsOp) or _read_by(value) != 1:
+        return None
+    layer = rows.x.owner
+    if not isinstance(layer, BlockedFullyConnectedOp) or _read_by(layer.y) != 1 or layer.bounds() != (None, None):
+        return None
+    constants = (layer.s, *(() if layer.b is None else (layer.b,)))
+    return layer if all(constant_array(v) is not None for v in constants) else None
+
+
+def _read_by(value: SSAValue) -> int:
+    """How many operations read a value, observers left out."""
+    return sum(not isinstance(use.operation, ObserveOp) for use in value.uses)
 
 
 def _readers(value: SSAValue) -> list[BlockedFullyConnectedOp]:
