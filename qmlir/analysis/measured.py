@@ -142,7 +142,7 @@ def quantize(
         record_quality(found.quantized, found.quality)
         warn_of_quality(found.quality)
         return found.quantized if io is None else with_interface(found.quantized, io)
-    used, aside = list(data) if isinstance(data, Iterator) else data, tests
+    used, aside = list(data) if isinstance(data, Iterator) and measures else data, tests
     learns = profile is None and data is not None and learns_ranges(network)
     if used is not None and tests is None and measures:
         used, aside = parted(network, used, learns=learns)
@@ -151,10 +151,11 @@ def quantize(
     if quality is not None and not reached(quality) and learns:
         settings = resolve(rules, asked, base=config_of(network), runtime=runtime, target=target)
         if (recipe := recipe_to_try(network, settings)) is not None:
+            following = rules.with_default({"recipe": recipe})
             trial = tried(
                 recipe,
                 (quantized, quality),
-                lambda: quantized_by(network, data=used, policy=rules, **given, **{**asked, "recipe": recipe}),
+                lambda: quantized_by(network, data=used, policy=following, **given, **asked),
                 lambda made: quality_on(network, made, used, aside),
             )
             quantized, quality = trial.quantized, trial.quality

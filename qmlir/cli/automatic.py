@@ -111,7 +111,7 @@ def try_recipe(
     candidate: Candidate | None, networks: "tuple[ModuleOp, ModuleOp]", make: "Quantizer", policy: "Policy",
     options: "Mapping[str, Any]", held_out: bool, report: list[str],
 ) -> "tuple[ModuleOp, Quality | None]":  # fmt: skip
-    """Quantizes a network by a recipe if its outputs lack decibels, and says what that gains and costs.
+    """Quantizes a network by a recipe if its outputs lack decibels, and reports what that gains and costs.
 
     Args:
         candidate: The recipe to try, if there is one.
@@ -152,7 +152,6 @@ def try_recipe(
         now, before = (milliseconds(each, chosen[0]) for each in (trial.quantized, plain))
         cost = "" if now is None or before is None else f"{now:.3g} ms a call on this CPU ({before:.3g} ms without)"
     report.append(trial.line(cost))
-    say(report[-1])
     return trial.quantized, trial.quality
 
 
