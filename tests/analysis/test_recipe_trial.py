@@ -148,6 +148,25 @@ def test_the_command_says_what_the_recipe_gains_and_costs(
     assert qmlir.quality(python) == qmlir.quality(tmp_path / "q.mlir")
 
 
+@pytest.mark.slow
+def test_auto_tries_the_recipe_before_it_raises_operations(
+    encoder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its policy names the recipe, and makes the same network, whose ranges are of rotated tensors."""
+    data = ("--data", encoder.parent / "ids.npy")
+    options = ("--precision", "auto", "--save-policy", tmp_path / "a.yaml", "-o", tmp_path / "a.mlir")
+    assert run("quantize", encoder, *data, *options) == 0
+    assert "auto: " in capsys.readouterr().out
+    kept = qmlir.load(tmp_path / "a.mlir")
+    assert recorded_config(kept).recipe == "text-encoder"
+    assert decibels(kept) > 30
+    assert run("quantize", encoder, *data, "--policy", tmp_path / "a.yaml", "-o", tmp_path / "b.mlir") == 0
+    assert (tmp_path / "a.safetensors").read_bytes() == (tmp_path / "b.safetensors").read_bytes()
+    python = quantized(encoder, precision="auto")
+    assert recorded_config(python).recipe == "text-encoder"
+    assert decibels(python) > 30
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Which network is kept
 
