@@ -5,7 +5,8 @@
 Some recipes serve a part of their kind only, and cost time in the others (`Recipe.tried`). So what decides is the
 measurement that `quantize` makes anyway, with the target of `precision=auto`. A trial costs one more profile,
 quantization and measurement, and only where the outputs are below the target. The recipe's network is kept if its
-worst output is nearer to float's, and if it computes no more operations on floats.
+worst output is nearer to float's, if it has no more products on floats, and none of its operations where the other
+network is on integers only.
 """
 
 import warnings
@@ -14,10 +15,10 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from qmlir.analysis.counts import decided
 from qmlir.analysis.quality import Quality
 from qmlir.analysis.target import missing
 from qmlir.errors import QmlirError, QmlirWarning
-from qmlir.policies.ledger import decisions
 
 
 @dataclass(frozen=True)
@@ -70,14 +71,21 @@ def tried(
         after = measure(made)
     except QmlirError:
         made, after = network, None
-    is_kept = after is not None and missing(after) < missing(before) and _floats(made) <= _floats(network)
+    is_kept = after is not None and missing(after) < missing(before) and _has_no_more_floats(made, network)
     kept, quality = (made, after) if is_kept and after is not None else plain
     return Trial(recipe, kept, quality, before, after, is_kept)
 
 
-def _floats(network: ModuleOp) -> int:
-    """The number of operations that stayed float."""
-    return sum(entry.outcome == "float" for entry in decisions(network))
+def _has_no_more_floats(made: ModuleOp, plain: ModuleOp) -> bool:
+    """Whether a network has no more products on floats than another, and is on integers only if the other is."""
+    (operations, products), (others, most) = _floats(made), _floats(plain)
+    return products <= most and (operations == 0 or others > 0)
+
+
+def _floats(network: ModuleOp) -> tuple[int, int]:
+    """The number of operations that stayed float, and of their products."""
+    found = [int(each.figures["macs"]) for each in decided(network) if each.entry.outcome == "float"]
+    return len(found), sum(found)
 
 
 def _least(quality: Quality) -> str:
