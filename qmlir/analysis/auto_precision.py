@@ -7,9 +7,9 @@ samples; see target.py), or nothing that is allowed helps. A step raises as many
 float network with the errors of all others tells: it is compiled once, so that hundreds of its evaluations take less
 time than one quantization. What is raised are the parts of an operation that err: its result or the tensors that it
 reads go from 8 to 16 bits, and its weights; what alone errs too much in 16 bits stays float. Layers of more than
-`FLOAT_SHARE` of the MACs never become float. Where most of the network is to blame, or steps gain little, all data get
-16 bits (`WIDE`), and steps follow from there. No quantization begins that would end behind the seconds that the user
-allows.
+`FLOAT_SHARE` of the MACs never become float. A recipe that serves some networks of the kind is tried before. Where most
+of the network is to blame, or steps gain little, all data get 16 bits (`WIDE`), and steps follow from there. No
+quantization begins that would end behind the seconds that the user allows.
 
 All of it is rules of a policy, with which `quantize` makes the same network again. The user's own rules come after
 them, and an operation to which they give a precision is left alone.
@@ -135,7 +135,7 @@ def _least(quality: Quality) -> str:
 
 def widened(
     module: ModuleOp, make: Quantizer, samples: Sequence[Any], policy: Policy, options: Mapping[str, Any], *,
-    held_out: bool, seen: Sequence[Any] = (), seconds: float | None = None,
+    held_out: bool, seen: Sequence[Any] = (), seconds: float | None = None, recipe: str | None = None,
 ) -> Widened:  # fmt: skip
     """Returns the network whose operations have the digits that its outputs need.
 
@@ -148,8 +148,10 @@ def widened(
         held_out: Whether quantization does not see the samples.
         seen: Further samples, which quantization sees: a few that are held out may all be easy.
         seconds: The seconds of processor time after which no further quantization begins; None for `SECONDS`.
+        recipe: The recipe of the network's kind to try before operations are raised, if there is one.
     """
-    search = _Search(module, make, list(samples), list(seen), policy, dict(options), held_out, seconds or SECONDS)
+    given = list(samples), list(seen), policy, dict(options), held_out, seconds or SECONDS
+    search = _Search(module, make, *given, recipe)
     search.run()
     return search.result()
 
@@ -251,6 +253,7 @@ class _Search:
     options: dict[str, Any]
     held_out: bool
     seconds: float
+    recipe: str | None = None
     levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
     refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
@@ -270,6 +273,8 @@ class _Search:
         self.pinned = self._pinned()
         fixed = {*self.options, *self.policy.default}
         self.may_widen = fixed.isdisjoint(WIDE[0])
+        if self.recipe is not None:
+            self._try_everywhere({"recipe": self.recipe}, fixed)
         kind = recognized(self.module)
         widens = kind is not None and kind.recipe.widens and self._try_everywhere({"recipe": kind.name}, fixed)
         if not widens and any(isinstance(op, AddOp) for op in operations):
@@ -542,14 +547,14 @@ def _costs(before: ModuleOp, after: ModuleOp, sample: Any) -> str:
     wide = sum(int(each.figures["macs"]) for each in entries if each.precision.startswith("int16"))
     left = sum(entry.outcome == "float" for entry in decisions(after))
     text = f"constants of {bytes_text(new)} ({bytes_text(old)} in int8)"
-    times = [None if sample is None else _milliseconds(net, sample) for net in (before, after)]
+    times = [None if sample is None else milliseconds(net, sample) for net in (before, after)]
     if times[0] is not None and times[1] is not None:
         text += f", {times[1]:.3g} ms a call on this CPU ({times[0]:.3g} ms)"
     text += f", {100 * wide / macs:.1f} % of the MACs in int16"
     return f"{text}, {100 * floats / macs:.1f} % in float ({left} of {len(entries)} operations)"
 
 
-def _milliseconds(network: ModuleOp, sample: Any) -> float | None:
+def milliseconds(network: ModuleOp, sample: Any) -> float | None:
     """Returns the least time of a call on this CPU; None if the network cannot be compiled for it."""
     try:
         executable = compile(network)

@@ -1,8 +1,8 @@
 """`qmlir.quantize`: quantizes a network, and measures what came out.
 
 `quantize` of compiler.py makes the network. Here stands what needs a float and a quantized network side by side: which
-samples are kept aside, what is measured on them, the warning about an output that is worse than its bits allow, and the
-precision `auto`.
+samples are kept aside, what is measured on them, the warning about an output that is worse than its bits allow, the
+trial of a recipe where outputs lack decibels, and the precision `auto`.
 """
 
 from collections.abc import Iterator, Mapping, Sized
@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.auto_precision import Widened, widened, without_auto
-from qmlir.analysis.quality import chosen_samples, kept_aside, measured, picked, record_quality, warn_of_quality
+from qmlir.analysis.quality import (
+    Quality,
+    chosen_samples,
+    kept_aside,
+    measured,
+    picked,
+    record_quality,
+    warn_of_quality,
+)
+from qmlir.analysis.recipe_trial import tried
+from qmlir.analysis.target import reached
 from qmlir.compiler import give_ranges, load, loaded, main_function, rotate, with_interface
 from qmlir.compiler import quantize as quantized_by
 from qmlir.errors import OptionError, QmlirError
@@ -25,10 +35,10 @@ from qmlir.samples.files import Samples
 from qmlir.settings import arguments
 from qmlir.settings.arguments import Network
 from qmlir.settings.policy import Policy
-from qmlir.settings.quant_config import QuantOptions
+from qmlir.settings.quant_config import QuantOptions, config_of
 from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
-from qmlir.transforms.quantize.prepare.recipes import with_recipe
+from qmlir.transforms.quantize.prepare.recipes import recipe_to_try, with_recipe
 from qmlir.transforms.quantize.quantize import learns_ranges
 
 if TYPE_CHECKING:
@@ -86,8 +96,9 @@ def quantize(
             zero points, or "float". By default, floats stay floats.
         example: What a module of PyTorch is called with, as for `load`; by default the first of the samples.
         measure: Whether to measure the network on the data: `qmlir.quality` then returns what was found, and a
-            `QualityWarning` names each output that reaches less than half of the decibels that its bits allow. Without,
-            no sample is kept aside.
+            `QualityWarning` names each output that reaches less than half of the decibels that its bits allow. Where an
+            output is below 30 dB, the recipe of the network's kind is tried, if it has one, and the better network is
+            returned; recipe="none" forbids it. Without, no sample is kept aside, and no recipe tried.
         tests: Samples to measure on, in place of those of the data.
         auto_seconds: The seconds of processor time after which the search of `precision="auto"` begins no further
             quantization; 600 by default.
@@ -131,12 +142,24 @@ def quantize(
         record_quality(found.quantized, found.quality)
         warn_of_quality(found.quality)
         return found.quantized if io is None else with_interface(found.quantized, io)
-    used, aside = data, tests
-    if data is not None and tests is None and measures:
-        used, aside = parted(network, data, learns=profile is None and learns_ranges(network))
+    used, aside = list(data) if isinstance(data, Iterator) and measures else data, tests
+    learns = profile is None and data is not None and learns_ranges(network)
+    if used is not None and tests is None and measures:
+        used, aside = parted(network, used, learns=learns)
     quantized = quantized_by(network, profile, data=used, policy=rules, **given, **asked)
-    if measures:
-        measure_on(network, quantized, used, aside)
+    quality = quality_on(network, quantized, used, aside) if measures else None
+    if quality is not None and not reached(quality) and learns:
+        settings = resolve(rules, asked, base=config_of(network), runtime=runtime, target=target)
+        if (recipe := recipe_to_try(network, settings)) is not None:
+            following = rules.with_default({"recipe": recipe})
+            trial = tried(
+                recipe,
+                (quantized, quality),
+                lambda: quantized_by(network, data=used, policy=following, **given, **asked),
+                lambda made: quality_on(network, made, used, aside),
+            )
+            quantized, quality = trial.quantized, trial.quality
+    _tell(quantized, quality)
     return quantized if io is None else with_interface(quantized, io)
 
 
@@ -153,7 +176,9 @@ def _automatic(
     settings = resolve(policy, options, runtime=given["runtime"], target=given["target"])
     check_before_ranges(module, policy, settings)
     learns = profile is None and learns_ranges(module)
-    used, aside = parted(module, data, learns=learns) if tests is None else (data, tests)
+    held = list(data) if isinstance(data, Iterator) else data
+    used, aside = parted(module, held, learns=learns) if tests is None else (held, tests)
+    recipe = recipe_to_try(module, settings) if learns else None
     ranged = module.clone()
     rotate(ranged, with_recipe(ranged, policy, settings, ranged=not learns)[1].config().rotate)
     calls = give_ranges(ranged, profile, used)  # once for all attempts
@@ -161,10 +186,12 @@ def _automatic(
     samples = chosen_samples(module, used if aside is None else aside, held_out=held_out)
 
     def make(policy: Policy, options: Mapping[str, Any]) -> ModuleOp:
+        if recipe is not None and policy.default.get("recipe") == recipe:  # it rotates before ranges are learned
+            return quantized_by(module, data=used, policy=policy, **given, **options)
         return quantized_by(ranged, data=calls, policy=policy, **given, **options)
 
     seen = chosen_samples(module, used, held_out=False) if held_out else []
-    return widened(module, make, samples, policy, options, held_out=held_out, seen=seen, seconds=seconds)
+    return widened(module, make, samples, policy, options, held_out=held_out, seen=seen, seconds=seconds, recipe=recipe)
 
 
 def parted(module: ModuleOp, data: Calibration, *, learns: bool) -> tuple[Calibration, Calibration | None]:
@@ -201,13 +228,25 @@ def is_unseen(tests: Calibration, used: Calibration | None) -> bool:
 
 def measure_on(module: ModuleOp, quantized: ModuleOp, used: Calibration | None, aside: Calibration | None) -> None:
     """Measures a network, writes the quality on it, and warns; a network that cannot be evaluated is not measured."""
+    _tell(quantized, quality_on(module, quantized, used, aside))
+
+
+def quality_on(
+    module: ModuleOp, quantized: ModuleOp, used: Calibration | None, aside: Calibration | None
+) -> Quality | None:
+    """Returns how far a network's outputs are from float's; None without samples, or if it cannot be evaluated."""
     samples = used if aside is None else aside
     if samples is None:
-        return
+        return None
     held_out = aside is not None and is_unseen(aside, used)
     try:
-        found = measured(module, quantized, chosen_samples(module, samples, held_out=held_out), held_out=held_out)
+        return measured(module, quantized, chosen_samples(module, samples, held_out=held_out), held_out=held_out)
     except QmlirError:
-        return
-    record_quality(quantized, found)
-    warn_of_quality(found)
+        return None
+
+
+def _tell(quantized: ModuleOp, found: Quality | None) -> None:
+    """Writes on a network how far its outputs are from float's, and warns of outputs that are below their bits."""
+    if found is not None:
+        record_quality(quantized, found)
+        warn_of_quality(found)

@@ -62,6 +62,7 @@ def measure(
     networks: "tuple[ModuleOp, ModuleOp]",
     samples: "Samples | None",
     held_out: bool,
+    known: "Quality | None" = None,
 ) -> "tuple[Quality, list[Culprit]] | None":
     """Measures a quantized network, and writes the quality on it.
 
@@ -70,6 +71,7 @@ def measure(
         networks: The float network, and the network quantized from it.
         samples: The samples to compare on; None if there are none.
         held_out: Whether quantization has not seen these samples.
+        known: The quality, if it was measured already.
 
     Returns:
         The quality, and the operations that cost the outputs most; None if nothing is measured.
@@ -84,7 +86,7 @@ def measure(
         return None
     chosen = chosen_samples(networks[0], samples, held_out=held_out)
     try:
-        found = measured(*networks, progress(chosen, len(chosen), "measuring"), held_out=held_out)
+        found = known or measured(*networks, progress(chosen, len(chosen), "measuring"), held_out=held_out)
         record_quality(networks[1], found)
         unseen = arguments.quiet and arguments.json is None and not prints_document(arguments)
         return found, [] if unseen else culprits(*networks, [*chosen[found.worst :], *chosen[: found.worst]])

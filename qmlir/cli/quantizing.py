@@ -2,11 +2,20 @@
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.automatic import require_measurable, save_policy, widen
+from qmlir.cli.automatic import (
+    Candidate,
+    float_network_of,
+    recipe_for_trial,
+    require_measurable,
+    save_policy,
+    try_recipe,
+    widen,
+)
 from qmlir.cli.configuration import print_configuration
 from qmlir.cli.data import given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import target_text
@@ -314,6 +323,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_entries(entries, {"target": arguments.target}, policy, automatic=automatic)
     settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
+    candidate = recipe_for_trial(arguments, module, measured, settings)
     rotate(module, with_recipe(module, policy, settings, ranged=arguments.profile is not None)[1].config().rotate)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
@@ -324,20 +334,22 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
     given = data if data is None or not automatic else give_ranges(module, None, list(data))  # for all attempts
 
-    def make(policy: "Policy", settings: Mapping[str, Any]) -> "ModuleOp":
-        return _quantized(module, entries, given, policy, settings, options)
-
-    widened = None
+    make = partial(_quantized, module, entries, given, options, candidate, samples)
+    widened, known = None, None
     if automatic and measured is not None:
         used, seconds = samples if unseen else None, arguments.auto_seconds
-        widened = widen(module, make, measured, used, policy, settings_given, seconds)
-    made = make(policy, settings_given) if widened is None else widened.quantized
+        widened = widen(module, make, measured, used, policy, settings_given, seconds, candidate)
+        made = widened.quantized
+    else:
+        made = make(policy, settings_given)
+        made, known = try_recipe(candidate, (module, made), make, policy, settings_given, unseen, report)
+    float_network = float_network_of(candidate, module, made)
     quantized = _first_entry(made, entries)
     network = decided(quantized)
-    for line in _with_kind(report, module, quantized):
+    for line in _with_kind(report, float_network, quantized):
         say(line)
     print_decisions(network)
-    found_quality = measure(arguments, (module, quantized), measured, unseen)
+    found_quality = measure(arguments, (float_network, quantized), measured, unseen, known)
     with write_ledger(network, output, arguments.ledger):
         written = write_form(_with_interface(made, arguments.io), arguments)
         save_policy(arguments, widened)
@@ -374,13 +386,15 @@ def _with_kind(report: list[str], module: "ModuleOp", quantized: "ModuleOp") -> 
 
 
 def _quantized(
-    module: "ModuleOp", entries: Mapping[str, "ModuleOp"], data: Any, policy: "Policy", settings: Mapping[str, Any],
-    options: dict[str, Any],
+    module: "ModuleOp", entries: Mapping[str, "ModuleOp"], data: Any, options: dict[str, Any],
+    candidate: Candidate | None, samples: "Samples | None", policy: "Policy", settings: Mapping[str, Any],
 ) -> "ModuleOp":  # fmt: skip
-    """Quantizes the network, or its entries together."""
+    """Quantizes the network, or its entries together; a recipe that is tried learns ranges of its own."""
     from qmlir.analysis.entries import quantize_entries
     from qmlir.compiler import quantize
 
+    if candidate is not None and candidate.is_asked_for(policy):
+        return quantize(candidate.module, policy=policy, data=samples, **options, **settings)
     if entries:
         return quantize_entries(entries, None, data, policy, settings, options)
     return quantize(module, policy=policy, data=data, **options, **settings)

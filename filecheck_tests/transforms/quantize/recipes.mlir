@@ -5,7 +5,7 @@
 // RUN: qmlir-opt --quantize="recipe=none activations=static" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=audio-front-end" %s | filecheck %s --check-prefix=GIVEN
 // RUN: qmlir-opt --quantize="recipe=decoder" %s | filecheck %s --check-prefix=GIVEN
-// RUN: qmlir-opt --quantize="recipe=transformer" %s | filecheck %s --check-prefix=GIVEN
+// RUN: qmlir-opt --quantize="recipe=transformer" %s | filecheck %s --check-prefix=ROWS
 // RUN: qmlir-opt --quantize="recipe=language-model" %s | filecheck %s --check-prefix=ROWS
 // RUN: qmlir-opt --quantize="recipe=text-encoder" %s | filecheck %s --check-prefix=ROWS
 // RUN: qmlir-opt --quantize="rotate=none" %s | filecheck %s --check-prefix=GIVEN

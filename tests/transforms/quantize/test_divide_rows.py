@@ -71,6 +71,24 @@ def test_small_rows_keep_their_digits(network: Path) -> None:
     assert static.min() < 5
 
 
+def test_weights_are_rounded_together_for_quotients(network: Path) -> None:
+    """Rows whose elements vary together leave errors of weights that cancel in the sums, whatever their magnitudes."""
+    mixed = np.random.default_rng(4).normal(size=(6, WIDTH)).astype(np.float32)
+
+    def correlated(seed: int) -> Array:
+        rng = np.random.default_rng(seed)
+        return (rng.normal(size=(ROWS, 6)) @ mixed * 10.0 ** rng.uniform(-1, 1, (ROWS, 1))).astype(np.float32)
+
+    x, found = correlated(99), dict[str, Any]()
+    exact = np.asarray(qmlir.compile(network)(x), np.float64)
+    data = [correlated(s) for s in range(8)]
+    for rounding in ("nearest", "auto"):
+        options: dict[str, Any] = {"activations": "dynamic", "weight_precision": "int4", "rounding": rounding}
+        got = np.asarray(qmlir.compile(qmlir.quantize(network, data=data, measure=False, **options))(x), np.float64)
+        found[rounding] = 10 * np.log10((exact**2).sum() / ((got - exact) ** 2).sum())
+    assert found["auto"] > found["nearest"] + 3
+
+
 @pytest.mark.parametrize("options", [
     {}, {"schema": "symmetric"}, {"weight_precision": "int4"}, {"precision": "int16"}, {"per_channel": False},
     {"weight_precision": "int4", "granularity": "group-32"},

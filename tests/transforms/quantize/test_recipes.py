@@ -18,7 +18,7 @@ from qmlir.settings.policy import Policy, PolicyError
 from qmlir.settings.quant_config import RecipeName
 from qmlir.settings.recorded import recorded_config
 from qmlir.settings.resolve import resolve
-from qmlir.transforms.quantize.prepare.recipes import RECIPES, recognized, with_recipe
+from qmlir.transforms.quantize.prepare.recipes import RECIPES, recipe_to_try, recognized, with_recipe
 from tests.cli.small import run
 from tests.models.transformers import TRANSFORMERS
 from tests.transforms.quantize.calibrated import calibrated, quantized, text_of
@@ -257,7 +257,7 @@ def test_what_a_device_asks_for_stays(tmp_path: Path) -> None:
     }
 
 
-def test_a_recipe_that_serves_not_all_is_for_who_names_it(tmp_path: Path) -> None:
+def test_a_recipe_that_serves_not_all_is_tried_or_named(tmp_path: Path) -> None:
     """It can still be overridden; a network that was recognised says which recipe there is."""
     module = of_transformers("bert")(tmp_path)
 
@@ -268,6 +268,19 @@ def test_a_recipe_that_serves_not_all_is_for_who_names_it(tmp_path: Path) -> Non
     assert options() == ("none", "static", "none")
     assert options(recipe="text-encoder") == ("text-encoder", "dynamic", "all")
     assert options(recipe="text-encoder", rotate="none") == ("text-encoder", "dynamic", "none")
+    given: list[dict[str, Any]] = [
+        {},
+        {"bias": "int32"},
+        {"recipe": "none"},
+        {"rotate": "none"},
+        {"precision": "int16"},
+    ]
+    trials = [recipe_to_try(module, resolve(Policy(), each)) for each in given]
+    assert trials == ["text-encoder", "text-encoder", None, None, None]
+    assert recipe_to_try(module, resolve(Policy(), {}, runtime="onnxruntime")) is None
+    assert recipe_to_try(of_transformers("vit")(tmp_path), resolve(Policy(), {})) == "transformer"
+    assert recipe_to_try(of_transformers("decoder")(tmp_path), resolve(Policy(), {})) is None
+    assert recipe_to_try(detector(tmp_path), resolve(Policy(), {})) is None
     kind = recognized(module)
     assert kind is not None
     assert "--recipe text-encoder would set a scale for each row that layers read, and rotations" in kind.text("none")

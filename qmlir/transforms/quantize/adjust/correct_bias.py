@@ -14,7 +14,8 @@ sums that pass, and a channel that is 0 on all data may come alive. If the corre
 square error there, the channel keeps its bias. (The limit is no narrower, as errors of one sign add up in later layers,
 while errors of both signs cancel.)
 
-A sum of powers, as in a norm, keeps its bias, too: it would be negative where the powers are small.
+A sum of powers, as in a norm, keeps its bias, too: it would be negative where the powers are small. Sums of 32 bits get
+none: what is added to them is added behind the magnitudes of their rows.
 
 Enters and leaves: a float network with the casts of `choose-scales`, both of whose readings are evaluated
 (side_by_side.py).
@@ -34,7 +35,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.ir.fact import restated
 from qmlir.ir.facts import POWER
 from qmlir.ir.interfaces import Array
-from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide
+from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide, gives_words
 
 HARM = 2.0
 """The largest factor by which a new bias may increase a channel's square error behind the activation function."""
@@ -60,7 +61,7 @@ class CorrectBiasPass(SampledPass):
 
 def correct(layer: Layer) -> bool:
     """Gives a contraction the bias that restores the means of its sums; returns whether the bias changed."""
-    if POWER.on(layer.op):
+    if POWER.on(layer.op) or gives_words(layer.op):
         return False
     exact, read = layer.exact_sums(), layer.sums()
     shifts = [

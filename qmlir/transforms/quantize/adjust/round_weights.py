@@ -33,7 +33,7 @@ from qmlir.transforms.quantize.adjust.covariances import Moments, mean_of
 from qmlir.transforms.quantize.adjust.learned_rounding import Reconstruction, learned_integers
 from qmlir.transforms.quantize.adjust.matrix_terms import Terms
 from qmlir.transforms.quantize.adjust.near_integers import cost, near_integers, rounded_in_turn
-from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide, cast_of_weights
+from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide, cast_of_weights, gives_words
 from qmlir.transforms.quantize.adjust.weight_scales import (
     LEAST_REFITTED,
     factors_of_scales,
@@ -47,7 +47,9 @@ from qmlir.transforms.quantize.adjust.weight_scales import (
 #
 #     E |W·x − Ŵ·x̂|²,   x the data of the float network, x̂ the data of the quantized network
 #
-# less its mean, which bias correction removes (correct_bias.py). With H the covariance of x̂ that is, up to a constant,
+# less its mean, which bias correction removes (correct_bias.py); where it does not, as behind rows with scales of their
+# own, the mean counts too, and moments around 0 take the place of covariances. With H the covariance of x̂ that is, up
+# to a constant,
 #
 #     Σ_m (ŵ_m − t_m)ᵀ H (ŵ_m − t_m),   t_m = w_m + α · H⁻¹ · cov(x̂, w_m·(x − x̂))
 #
@@ -220,6 +222,8 @@ def _rounded(
     del weights  # each array of a large vocabulary takes hundreds of megabytes
     integers = terms.weights(nearest)
     centre = mean_of([x for x, _ in pairs]), mean_of([y for _, y in pairs])
+    if gives_words(layer.op):  # no bias takes the mean of the error away
+        centre = np.zeros_like(centre[0]), np.zeros_like(centre[1])
     halves = [Moments.of(pairs[i::2], centre) for i in range(min(2, len(pairs)))]
     del pairs
     share = _share(*halves) if len(halves) > 1 else None

@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.nn import ConstantOp, Conv2DOp, FullyConnectedOp
+from qmlir.dialects.nn import ConstantOp, Conv2DOp, DivideRowsOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import is_plain_sum
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
@@ -29,7 +29,7 @@ from qmlir.ir.facts import UNROUNDED
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.profiles.tensor_profile import require_finite
-from qmlir.settings.quant_config import config_of
+from qmlir.settings.quant_config import OpConfig, config_of, op_config_of
 from qmlir.transforms.quantize.adjust.nominal import Meaning, for_all_samples, nominal_meaning
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -228,19 +228,21 @@ class SideBySide:
     def run(self, *steps: Step) -> int:
         """Evaluates the block up to the last contraction that takes the steps, each of which may change it.
 
-        Contractions that give sums of 32 bits stay as they are: the error that steps lessen follows the loud samples,
-        and the readers of such sums need the digits of the quiet ones. Behind the last of the others, nothing is
-        evaluated: of a language model whose rows all have scales of their own, nothing at all.
+        Contractions that give sums of 32 bits stay as they are, unless they read quotients of rows, which are all as
+        loud: the error that steps lessen follows the loud samples, and the readers of other sums need the digits of
+        the quiet ones. Behind the last contraction that takes steps, nothing is evaluated: of a language model whose
+        rows have scales of their own, and whose weights are rounded to the nearest, nothing at all.
 
         Returns:
             The number of contractions that a step changed.
         """
         operations = list(self.block.ops)
-        adjusted = [i for i, op in enumerate(operations) if _takes_steps(op)]
+        default = config_of(operations[0]).op_config()
+        adjusted = [i for i, op in enumerate(operations) if _takes_steps(op, default)]
         changed = 0
         for op in operations[: adjusted[-1] + 1 if adjusted else 0]:
             operands = list(op.operands)
-            if isinstance(op, WeightedOp) and _takes_steps(op):
+            if isinstance(op, WeightedOp) and _takes_steps(op, default):
                 changed += self._adjust(op, steps)
             elif op.results:
                 self._evaluate(op)
@@ -296,14 +298,20 @@ class SideBySide:
                 self.quantized.pop(value, None)
 
 
-def _takes_steps(op: Operation) -> bool:
+def _takes_steps(op: Operation, default: OpConfig) -> bool:
     """Whether an operation is a contraction of quantized data that steps may change."""
     if not isinstance(op, WeightedOp) or not is_cast(op.x) or any(0 in shape_of(v) for v in op.results):
         return False
-    return not _gives_words(op)
+    return not gives_words(op) or (_reads_quotients(op) and op_config_of(op, default).rounding != "nearest")
 
 
-def _gives_words(op: WeightedOp) -> bool:
+def _reads_quotients(op: WeightedOp) -> bool:
+    """Whether a contraction reads rows that were divided by their largest magnitudes."""
+    cast = op.x.owner.input.owner if isinstance(op.x.owner, DequantizeCastOp) else None
+    return isinstance(cast, QuantizeCastOp) and isinstance(cast.input.owner, DivideRowsOp)
+
+
+def gives_words(op: WeightedOp) -> bool:
     """Whether the result of a contraction is cast to sums of 32 bits."""
     return any(isinstance(u.operation, QuantizeCastOp) and is_plain_sum(u.operation.result) for u in op.y.uses)
 

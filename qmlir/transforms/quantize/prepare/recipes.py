@@ -5,7 +5,8 @@ options for the whole network, and rules in front of the user's own. A user's op
 `recipe` chooses:
 
 * `auto`, the default: the recipe of the kind that is recognised, if it does not widen what `precision` says, and serves
-  all networks of the kind. Recipes that widen are where the search of `precision=auto` starts;
+  all networks of the kind. Recipes that widen are where the search of `precision=auto` starts. One that serves some
+  networks only is tried where the outputs are measured and lack decibels without it (analysis/recipe_trial.py);
 * the name of a kind: its recipe, whatever the graph is;
 * `none`: no recipe.
 
@@ -67,7 +68,7 @@ class Recipe:
     policy  the options and the rules; empty where standard options do it
     widens  whether tensors get more bits than `precision` says
     here    whether it is for int8 on the CPU, by qmlir's own numerics and without a schema of powers of two
-    named   whether it is for those who name it only, as some networks of the kind lose by it
+    tried   whether it is tried where outputs lack decibels without it, as some networks of the kind lose by it
     """
 
     kind: str
@@ -76,7 +77,7 @@ class Recipe:
     policy: Policy = field(default_factory=Policy)
     widens: bool = False
     here: bool = False
-    named: bool = False
+    tried: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,25 @@ def _keeps_blocks(module: ModuleOp, asked: OpConfig) -> bool:
 
 def _applies(recipe: Recipe, module: ModuleOp, settings: Settings) -> bool:
     """Whether the recipe of a network's kind is applied without being named."""
-    return not (recipe.widens or recipe.named) and (not recipe.here or _is_here(module, settings))
+    return not (recipe.widens or recipe.tried) and (not recipe.here or _is_here(module, settings))
+
+
+def recipe_to_try(module: ModuleOp, settings: Settings) -> str | None:
+    """Returns the name of the recipe to try where a float network's outputs lack decibels without it.
+
+    Args:
+        module: The float network, without ranges: a recipe may rotate it before they are learned.
+        settings: The settings in effect.
+
+    Returns:
+        None if its kind has none, if somebody gave a recipe or an option that the recipe sets, or if the network is for
+        another precision or place than those of the recipe.
+    """
+    kind = recognized(module)
+    if kind is None or not kind.recipe.tried or not _is_here(module, settings):
+        return None
+    given = [settings.settings[name].origin != "standard" for name in kind.recipe.policy.default]
+    return None if any(given) or settings.settings["recipe"].value != AUTO else kind.name
 
 
 def _is_here(module: ModuleOp, settings: Settings) -> bool:
@@ -349,7 +368,7 @@ RECIPES: Mapping[str, Recipe] = {
         "a language model",
         _language_model,
         "rows have scales of their own, and residual streams and what layers read are rotated",
-        Policy({"activations": "dynamic", "rotate": "all"}),
+        Policy({"activations": "dynamic", "rotate": "all", "rounding": "nearest"}),
         here=True,
     ),
     "text-encoder": Recipe(
@@ -358,13 +377,18 @@ RECIPES: Mapping[str, Recipe] = {
         "a scale for each row that layers read, and rotations",
         Policy({"activations": "dynamic", "rotate": "all"}),
         here=True,
-        named=True,
+        tried=True,
     ),
     "decoder": Recipe(
         "a decoder", _decoder, "softmaxes are divided behind their products, and residual streams follow the data"
     ),
     "transformer": Recipe(
-        "a transformer", _transformer, "softmaxes are divided behind their products, and outlier channels are scaled"
+        "a transformer",
+        _transformer,
+        "a scale for each row that layers read, and rotations",
+        Policy({"activations": "dynamic", "rotate": "all"}),
+        here=True,
+        tried=True,
     ),
 }
 """Name → recipe; a network is of the first kind that its graph tells. tests/transforms/quantize/test_recipes.py has a
