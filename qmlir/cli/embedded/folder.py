@@ -227,11 +227,11 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
         bounds |= {names[place]: bound for place, bound in index_bounds(function).items()}
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
-    executable = to_machine_code(lowered, 1, machine, memory=memory, debug_info=asked.debug)
+    executable = to_machine_code(lowered, 1, machine, memory=memory, debug_info=asked.debug, later=True)
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
-    word, arena = machine.system.bits, executable.sizes.arena
+    word, arena = machine.system.bits, executable.arena_size
     text = executable.llvm_ir + linked_text(plan, executable.weights, arena, word)
     code, assembly = compile_both(text, machine, weights_text_of(plan, executable.weights))
     outside = called_outside(assembly)
@@ -242,7 +242,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     depths = [stack_bytes(assembly, plan.called(call)) for call in plan.calls]
     figures = Figures(
         code_bytes(code),
-        executable.sizes.weights,
+        executable.weights.nbytes,
         arena,
         ARENA_BOUND.of(lowered),
         max((depth for depth in depths if depth is not None), default=None) if None not in depths else None,
