@@ -15,7 +15,7 @@ from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.torch_modules import TorchModule, file_of, refuse_torch_module
 from qmlir.ir.budget import BUDGET, limit
-from qmlir.ir.callable_network import Calibration, Replayed
+from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.entries import entry_of
 from qmlir.ir.facts import DEVICE, ROTATION
@@ -23,6 +23,7 @@ from qmlir.ir.garbage import collect_weights, collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
+from qmlir.ir.replayed import Replayed
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
@@ -155,23 +156,31 @@ def profile(
         network = loaded(module)
         profiler, observed = profiler_of(network, bins, per_channel=per_channel, rotate=rotate)
         given = arguments.samples_given(samples)  # refused before the network is compiled
-        executable = compile(observed)
         if chosen.elsewhere and not states_of(main_function(network)):
             from qmlir.running.shards import profile_in_shards
 
-            found = profile_in_shards(profiler, executable, given, chosen, done)
+            found = profile_in_shards(profiler, _compiled_to_profile(observed), given, chosen, done)
         else:
-            found = profiler.profile(executable, given)
+            found = _profiled(profiler, observed, given)
     finally:
         if chosen is not workers:
             chosen.close()
+    return _with_samples(found)
+
+
+def _with_samples(found: "Profile") -> "Profile":
+    """Returns a profile, which must be of samples.
+
+    Raises:
+        ProfileError: It is of none.
+    """
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found
 
 
 def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = "none") -> "tuple[Profiler, ModuleOp]":
-    """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
+    """Returns what learns the ranges of a float network's tensors, and the network with observers; see `profile`."""
     from qmlir.running.profiler import Profiler
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
@@ -179,7 +188,24 @@ def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = 
     refuse_opaque(module, "the network")
     what = arguments.choice_given("rotate", rotate, get_args(Rotate))
     observed = Pipeline(*stages.rotated(what), *stages.OBSERVE)(module)
-    return Profiler(observed, most, per_channel=by_channel), Pipeline(*stages.PROFILE)(observed)
+    return Profiler(observed, most, per_channel=by_channel), observed
+
+
+def profile_and_calls(module: ModuleOp, samples: Calibration) -> "tuple[Profile, Replayed]":
+    """Learns the ranges of a float network's tensors, as `profile` does, and keeps the calls.
+
+    Returns:
+        The profile, and the samples of a network with states as single calls; none of another network.
+
+    Raises:
+        ProfileError: As for `profile`.
+    """
+    from qmlir.profiles.tensor_profile import BINS
+
+    calls = Replayed()
+    profiler, observed = profiler_of(module, BINS, per_channel=False)
+    found = _profiled(profiler, observed, samples, calls if states_of(main_function(module)) else None)
+    return _with_samples(found), calls
 
 
 def rotate(module: ModuleOp, what: str) -> None:
@@ -224,7 +250,7 @@ def give_ranges(
         if fresh := not observers(module):
             Pipeline(*stages.OBSERVE).apply(module, make_context())
         observed = module if fresh else Pipeline(*stages.OBSERVE)(module)
-        held = _profiled(observed, samples, calls if has_states else None)
+        held = _learned(observed, samples, calls if has_states else None)
     if samples is not None and has_states:
         samples = calls or Replayed(compile(without_observers(module)).replayed(samples))
     if held is not None:
@@ -233,7 +259,7 @@ def give_ranges(
     return samples
 
 
-def _profiled(observed: ModuleOp, samples: Calibration, calls: "list[dict[str, Array]] | None") -> "Profile":
+def _learned(observed: ModuleOp, samples: Calibration, calls: Replayed | None) -> "Profile":
     """Learns the ranges of a network with observers; `calls` receives its samples as single calls, unless it is None.
 
     Raises:
@@ -242,12 +268,27 @@ def _profiled(observed: ModuleOp, samples: Calibration, calls: "list[dict[str, A
     from qmlir.profiles.tensor_profile import BINS
     from qmlir.running.profiler import Profiler
 
-    profiler = Profiler(observed, BINS, per_channel=False)
-    found = profiler.profile(compile(Pipeline(*stages.PROFILE)(observed)), samples, calls=calls)
-    if not found.samples:
-        raise ProfileError("calibration data", "must hold at least one sample", got="none")
+    found = _with_samples(_profiled(Profiler(observed, BINS, per_channel=False), observed, samples, calls))
     collect_weights(observed)  # the network that was compiled
     return found
+
+
+def _profiled(
+    profiler: "Profiler", observed: ModuleOp, samples: Calibration, calls: Replayed | None = None
+) -> "Profile":
+    """Runs a network with observers in this process, a large one piece by piece; see `Profiler.profile`."""
+    from qmlir.running.piecewise import profile_in_pieces
+    from qmlir.transforms.quantize.ranges.pieces import pieces_of
+
+    pieces = [] if _fold_casts(observed) else pieces_of(observed)  # casts are folded across all of a network
+    if pieces:
+        return profile_in_pieces(profiler, observed, pieces, compile, samples, calls)
+    return profiler.profile(_compiled_to_profile(observed), samples, calls=calls)
+
+
+def _compiled_to_profile(observed: ModuleOp) -> "Executable":
+    """Compiles a network with observers; what they see are its last results."""
+    return compile(Pipeline(*stages.PROFILE)(observed))
 
 
 def read_samples(
