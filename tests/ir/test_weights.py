@@ -481,3 +481,25 @@ func.func @second(%x: {type}) -> {type} {{
         assert parse_text(make_context(), text, "text").is_structurally_equivalent(module)
     function = module_text(next(iter(module.body.block.ops)), WeightsMode.INLINE)
     assert "!scales" not in function  # nothing stands before it
+
+
+def test_an_array_that_is_made_again() -> None:
+    """It is made anew when somebody asks for it; until then its shape, type and hash are known without it."""
+    made: list[int] = []
+
+    def again() -> Array:
+        made.append(len(made))
+        return np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    weights, same = Weights(again(), again), Weights(again())
+    weights.release()
+    attribute = WeightsAttr(weights)
+    assert (attribute.shape, attribute.dtype, str(attribute.type)) == ((3, 4), np.float32, "tensor<3x4xf32>")
+    assert hash(weights) == hash(same)
+    assert made == [0, 1]
+    assert weights == same
+    assert attribute.array is weights.array
+    assert made == [0, 1, 2]
+    same.release()
+    assert same.array[2, 3] == 11
+    assert made == [0, 1, 2]
