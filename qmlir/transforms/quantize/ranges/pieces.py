@@ -17,19 +17,19 @@ from itertools import pairwise
 from math import prod
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp, TensorType
+from xdsl.dialects.builtin import AnyFloat, FunctionType, IntegerType, ModuleOp, TensorType
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.signature import defined_functions, main_function
 from qmlir.ir.states import states_of
 
 LARGE = 128 << 20
 """About the bytes of a piece: of its weights, and of all tensors that it computes in a call."""
 
-CARRIED = 1 << 24
+CARRIED = 1 << 26
 """The most bytes that are carried for a call from piece to piece."""
 
 
@@ -181,5 +181,9 @@ def _piece(observed: ModuleOp, stretch: _Stretch, begin: int, end: int) -> Piece
 
 
 def bytes_of(value: SSAValue) -> int:
-    """About the bytes of a tensor."""
-    return 4 * prod(shape_of(value)) if isinstance(value.type, TensorType) else 0
+    """The bytes of a tensor of floats, integers or truth values."""
+    if not isinstance(value.type, TensorType):
+        return 0
+    element = element_of(value)
+    width = element.bitwidth if isinstance(element, AnyFloat | IntegerType) else 64
+    return prod(shape_of(value)) * -(-width // 8)
