@@ -277,12 +277,18 @@ def _profiled(
     profiler: "Profiler", observed: ModuleOp, samples: Calibration, calls: Replayed | None = None
 ) -> "Profile":
     """Runs a network with observers in this process, a large one piece by piece; see `Profiler.profile`."""
+    from qmlir.running.machine_code import to_machine_code
     from qmlir.running.piecewise import profile_in_pieces
     from qmlir.transforms.quantize.ranges.pieces import pieces_of
 
+    known: dict[str, bytes] = {}  # pieces of equal layers differ in their weights only
+
+    def compiled(piece: ModuleOp) -> "Executable":
+        return to_machine_code(to_integers(piece), later=True).generated(known)
+
     pieces = [] if _fold_casts(observed) else pieces_of(observed)  # casts are folded across all of a network
     if pieces:
-        return profile_in_pieces(profiler, observed, pieces, compile, samples, calls)
+        return profile_in_pieces(profiler, observed, pieces, compiled, samples, calls)
     return profiler.profile(_compiled_to_profile(observed), samples, calls=calls)
 
 

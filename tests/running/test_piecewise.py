@@ -12,6 +12,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.backends.cpu import jit
 from qmlir.compiler import profile_and_calls
 from qmlir.errors import InputError, ProfileError
 from qmlir.running import piecewise
@@ -154,3 +155,11 @@ def test_a_tensor_that_is_not_finite(tmp_path: Path, monkeypatch: pytest.MonkeyP
     given[2][0, 3] = np.inf
     with pytest.raises(ProfileError, match=r'tensor "x".*an infinity on sample 2 '):
         qmlir.profile(network, given)
+
+
+def test_code_of_equal_pieces_is_generated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    network, texts, own = layers(tmp_path, 32), list[str](), jit.compile_object
+    monkeypatch.setattr(jit, "compile_object", lambda text, machine: texts.append(text) or own(text, machine))
+    met = in_pieces(monkeypatch, 4 * 4 * 32 * 32)
+    qmlir.profile(network, rows(2, 32))
+    assert len(texts) == len({*texts}) < met[0]

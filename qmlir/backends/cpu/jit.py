@@ -118,6 +118,16 @@ class Executable(CallableNetwork):
             return compile_object(self.llvm_ir, self.machine)
         return self._compiled if isinstance(self._compiled, bytes) else self._compiled()
 
+    def generated(self, known: dict[str, bytes]) -> "Executable":
+        """Generates code that is left for later, unless that of the same text is known; returns the executable.
+
+        Args:
+            known: Object files by the texts that they were compiled from, for this processor; receives this one.
+        """
+        self._compiled = known.get(self.llvm_ir, self._compiled)
+        known[self.llvm_ir] = self.object
+        return self
+
     @cached_property
     def sizes(self) -> Sizes:
         """The bytes of code, weights and arena."""
