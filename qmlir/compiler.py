@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir import stages
 from qmlir.backends.cpu.products import adding_in_machine_code
 from qmlir.dialects.inputs import note_reading, reading_notes
-from qmlir.errors import OptionError, ProfileError
+from qmlir.errors import OptionError
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
@@ -151,6 +151,8 @@ def profile(
     >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
     True
     """
+    from qmlir.running.learning import learned, with_samples
+
     chosen = workers_of(workers)
     try:
         network = loaded(module)
@@ -159,24 +161,12 @@ def profile(
         if chosen.elsewhere and not states_of(main_function(network)):
             from qmlir.running.shards import profile_in_shards
 
-            found = profile_in_shards(profiler, _compiled_to_profile(observed), given, chosen, done)
-        else:
-            found = _profiled(profiler, observed, given)
+            whole = compile(Pipeline(*stages.PROFILE)(observed))
+            return with_samples(profile_in_shards(profiler, whole, given, chosen, done))
+        return learned(profiler, observed, given, to_integers)
     finally:
         if chosen is not workers:
             chosen.close()
-    return _with_samples(found)
-
-
-def _with_samples(found: "Profile") -> "Profile":
-    """Returns a profile, which must be of samples.
-
-    Raises:
-        ProfileError: It is of none.
-    """
-    if not found.samples:
-        raise ProfileError("calibration data", "must hold at least one sample", got="none")
-    return found
 
 
 def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = "none") -> "tuple[Profiler, ModuleOp]":
@@ -192,20 +182,13 @@ def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = 
 
 
 def profile_and_calls(module: ModuleOp, samples: Calibration) -> "tuple[Profile, Replayed]":
-    """Learns the ranges of a float network's tensors, as `profile` does, and keeps the calls.
-
-    Returns:
-        The profile, and the samples of a network with states as single calls; none of another network.
-
-    Raises:
-        ProfileError: As for `profile`.
-    """
+    """Returns what `profile` does, and the samples of a network with states as single calls; none of others."""
     from qmlir.profiles.tensor_profile import BINS
+    from qmlir.running.learning import learned
 
     calls = Replayed()
     profiler, observed = profiler_of(module, BINS, per_channel=False)
-    found = _profiled(profiler, observed, samples, calls if states_of(main_function(module)) else None)
-    return _with_samples(found), calls
+    return learned(profiler, observed, samples, to_integers, calls if states_of(main_function(module)) else None), calls
 
 
 def rotate(module: ModuleOp, what: str) -> None:
@@ -234,6 +217,9 @@ def give_ranges(
     Returns:
         The samples, which may be read again; those of a network with states as single calls.
     """
+    from qmlir.profiles.tensor_profile import BINS
+    from qmlir.running.learning import learned
+    from qmlir.running.profiler import Profiler
     from qmlir.transforms.quantize.quantize import learns_ranges
     from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
     from qmlir.transforms.quantize.ranges.observers import observers, without_observers
@@ -250,51 +236,15 @@ def give_ranges(
         if fresh := not observers(module):
             Pipeline(*stages.OBSERVE).apply(module, make_context())
         observed = module if fresh else Pipeline(*stages.OBSERVE)(module)
-        held = _learned(observed, samples, calls if has_states else None)
+        profiler = Profiler(observed, BINS, per_channel=False)
+        held = learned(profiler, observed, samples, to_integers, calls if has_states else None)
+        collect_weights(observed)  # the network that was compiled
     if samples is not None and has_states:
         samples = calls or Replayed(compile(without_observers(module)).replayed(samples))
     if held is not None:
         apply_profile(module, held, source=source, switch=PARTIAL, simplified=fresh)
         note_reading(module, held.notes)
     return samples
-
-
-def _learned(observed: ModuleOp, samples: Calibration, calls: Replayed | None) -> "Profile":
-    """Learns the ranges of a network with observers; `calls` receives its samples as single calls, unless it is None.
-
-    Raises:
-        ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
-    """
-    from qmlir.profiles.tensor_profile import BINS
-    from qmlir.running.profiler import Profiler
-
-    found = _with_samples(_profiled(Profiler(observed, BINS, per_channel=False), observed, samples, calls))
-    collect_weights(observed)  # the network that was compiled
-    return found
-
-
-def _profiled(
-    profiler: "Profiler", observed: ModuleOp, samples: Calibration, calls: Replayed | None = None
-) -> "Profile":
-    """Runs a network with observers in this process, a large one piece by piece; see `Profiler.profile`."""
-    from qmlir.running.machine_code import to_machine_code
-    from qmlir.running.piecewise import profile_in_pieces
-    from qmlir.transforms.quantize.ranges.pieces import pieces_of
-
-    known: dict[str, bytes] = {}  # pieces of equal layers differ in their weights only
-
-    def compiled(piece: ModuleOp) -> "Executable":
-        return to_machine_code(to_integers(piece), later=True).generated(known)
-
-    pieces = [] if _fold_casts(observed) else pieces_of(observed)  # casts are folded across all of a network
-    if pieces:
-        return profile_in_pieces(profiler, observed, pieces, compiled, samples, calls)
-    return profiler.profile(_compiled_to_profile(observed), samples, calls=calls)
-
-
-def _compiled_to_profile(observed: ModuleOp) -> "Executable":
-    """Compiles a network with observers; what they see are its last results."""
-    return compile(Pipeline(*stages.PROFILE)(observed))
 
 
 def read_samples(

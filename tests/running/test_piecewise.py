@@ -15,7 +15,7 @@ import qmlir
 from qmlir.backends.cpu import jit
 from qmlir.compiler import profile_and_calls
 from qmlir.errors import InputError, ProfileError
-from qmlir.running import piecewise
+from qmlir.running import learning, piecewise
 from qmlir.running.cached import module_hash
 from qmlir.transforms.quantize.ranges import pieces
 from tests.frontends.onnx.agreement import model, node
@@ -35,14 +35,14 @@ def decoder(folder: Path) -> ModuleOp:
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> list[int]:
     """Divides networks into pieces of a size; the numbers of pieces are noted."""
-    met, own = list[int](), piecewise.profile_in_pieces
+    met, own = list[int](), learning.profile_in_pieces
 
     def noted(profiler: Any, observed: Any, parts: Any, *others: Any) -> Any:
         met.append(len(parts))
         return own(profiler, observed, parts, *others)
 
     monkeypatch.setattr(pieces, "LARGE", size)
-    monkeypatch.setattr(piecewise, "profile_in_pieces", noted)
+    monkeypatch.setattr(learning, "profile_in_pieces", noted)
     return met
 
 
