@@ -9,13 +9,13 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir import stages
 from qmlir.backends.cpu.products import adding_in_machine_code
 from qmlir.dialects.inputs import note_reading, reading_notes
-from qmlir.errors import OptionError, ProfileError
+from qmlir.errors import OptionError
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.torch_modules import TorchModule, file_of, refuse_torch_module
 from qmlir.ir.budget import BUDGET, limit
-from qmlir.ir.callable_network import Calibration, Replayed
+from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.entries import entry_of
 from qmlir.ir.facts import DEVICE, ROTATION
@@ -23,6 +23,7 @@ from qmlir.ir.garbage import collect_weights, collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
+from qmlir.ir.replayed import Replayed
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
@@ -150,28 +151,26 @@ def profile(
     >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
     True
     """
+    from qmlir.running.learning import learned, with_samples
+
     chosen = workers_of(workers)
     try:
         network = loaded(module)
         profiler, observed = profiler_of(network, bins, per_channel=per_channel, rotate=rotate)
         given = arguments.samples_given(samples)  # refused before the network is compiled
-        executable = compile(observed)
         if chosen.elsewhere and not states_of(main_function(network)):
             from qmlir.running.shards import profile_in_shards
 
-            found = profile_in_shards(profiler, executable, given, chosen, done)
-        else:
-            found = profiler.profile(executable, given)
+            whole = compile(Pipeline(*stages.PROFILE)(observed))
+            return with_samples(profile_in_shards(profiler, whole, given, chosen, done))
+        return learned(profiler, observed, given, to_integers)
     finally:
         if chosen is not workers:
             chosen.close()
-    if not found.samples:
-        raise ProfileError("calibration data", "must hold at least one sample", got="none")
-    return found
 
 
 def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = "none") -> "tuple[Profiler, ModuleOp]":
-    """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
+    """Returns what learns the ranges of a float network's tensors, and the network with observers; see `profile`."""
     from qmlir.running.profiler import Profiler
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
@@ -179,7 +178,17 @@ def profiler_of(module: Network, bins: int, *, per_channel: bool, rotate: str = 
     refuse_opaque(module, "the network")
     what = arguments.choice_given("rotate", rotate, get_args(Rotate))
     observed = Pipeline(*stages.rotated(what), *stages.OBSERVE)(module)
-    return Profiler(observed, most, per_channel=by_channel), Pipeline(*stages.PROFILE)(observed)
+    return Profiler(observed, most, per_channel=by_channel), observed
+
+
+def profile_and_calls(module: ModuleOp, samples: Calibration) -> "tuple[Profile, Replayed]":
+    """Returns what `profile` does, and the samples of a network with states as single calls; none of others."""
+    from qmlir.profiles.tensor_profile import BINS
+    from qmlir.running.learning import learned
+
+    calls = Replayed()
+    profiler, observed = profiler_of(module, BINS, per_channel=False)
+    return learned(profiler, observed, samples, to_integers, calls if states_of(main_function(module)) else None), calls
 
 
 def rotate(module: ModuleOp, what: str) -> None:
@@ -208,6 +217,9 @@ def give_ranges(
     Returns:
         The samples, which may be read again; those of a network with states as single calls.
     """
+    from qmlir.profiles.tensor_profile import BINS
+    from qmlir.running.learning import learned
+    from qmlir.running.profiler import Profiler
     from qmlir.transforms.quantize.quantize import learns_ranges
     from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
     from qmlir.transforms.quantize.ranges.observers import observers, without_observers
@@ -224,30 +236,15 @@ def give_ranges(
         if fresh := not observers(module):
             Pipeline(*stages.OBSERVE).apply(module, make_context())
         observed = module if fresh else Pipeline(*stages.OBSERVE)(module)
-        held = _profiled(observed, samples, calls if has_states else None)
+        profiler = Profiler(observed, BINS, per_channel=False)
+        held = learned(profiler, observed, samples, to_integers, calls if has_states else None)
+        collect_weights(observed)  # the network that was compiled
     if samples is not None and has_states:
         samples = calls or Replayed(compile(without_observers(module)).replayed(samples))
     if held is not None:
         apply_profile(module, held, source=source, switch=PARTIAL, simplified=fresh)
         note_reading(module, held.notes)
     return samples
-
-
-def _profiled(observed: ModuleOp, samples: Calibration, calls: "list[dict[str, Array]] | None") -> "Profile":
-    """Learns the ranges of a network with observers; `calls` receives its samples as single calls, unless it is None.
-
-    Raises:
-        ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
-    """
-    from qmlir.profiles.tensor_profile import BINS
-    from qmlir.running.profiler import Profiler
-
-    profiler = Profiler(observed, BINS, per_channel=False)
-    found = profiler.profile(compile(Pipeline(*stages.PROFILE)(observed)), samples, calls=calls)
-    if not found.samples:
-        raise ProfileError("calibration data", "must hold at least one sample", got="none")
-    collect_weights(observed)  # the network that was compiled
-    return found
 
 
 def read_samples(

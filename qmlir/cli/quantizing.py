@@ -212,7 +212,7 @@ SHOWN = 8
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qmlir.ir.signature import Array
+    from qmlir.ir.replayed import Replayed
     from qmlir.samples.files import Samples
     from qmlir.settings.policy import Policy
 
@@ -286,7 +286,6 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import give_ranges, main_function, rotate
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
-    from qmlir.samples.reading import in_sequences
     from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.prepare.recipes import with_recipe
@@ -325,14 +324,14 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     check_before_ranges(module, policy, settings)
     candidate = recipe_for_trial(arguments, module, measured, settings)
     rotate(module, with_recipe(module, policy, settings, ranged=arguments.profile is not None)[1].config().rotate)
-    report = _ranges(module, samples, arguments)
-    data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
-    data = None if data is None else in_sequences(data, arguments.sequence, signature)
+    report, calls = _ranges(module, samples, arguments)
+    data = None if samples is None else _some(samples, calls, module, arguments, report)
     options: dict[str, Any] = {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
-    given = data if data is None or not automatic else give_ranges(module, None, list(data))  # for all attempts
+    several = list(data) if automatic and isinstance(data, Iterator) else None
+    given = data if several is None else give_ranges(module, None, several)  # for all attempts
 
     make = partial(_quantized, module, entries, given, options, candidate, samples)
     widened, known = None, None
@@ -425,17 +424,35 @@ def _print_speed(
 
 
 def _some(
-    samples: "Samples", module: "ModuleOp", budget: int | None, report: list[str]
-) -> "Iterator[Mapping[str, Array]]":
-    """Returns as many samples as rounding can use, with a progress bar; the report gets a line on them."""
+    samples: "Samples", calls: "Replayed | None", module: "ModuleOp", arguments: argparse.Namespace, report: list[str]
+) -> "Replayed | Iterator[Any]":
+    """Returns as many samples as rounding can use; the report gets a line on them.
+
+    Args:
+        samples: The samples.
+        calls: The calls of a network with states that these samples were; None if ranges were not learned from them.
+        module: The network.
+        arguments: The command line.
+        report: Receives the line.
+
+    Returns:
+        Calls, or samples that are read with a progress bar.
+    """
+    from qmlir.compiler import main_function
+    from qmlir.ir.signature import signature_of
+    from qmlir.samples.reading import in_sequences
     from qmlir.transforms.quantize.adjust.side_by_side import samples_at_once, warn_of_fewer
 
+    budget = arguments.memory_budget
     used = min(len(samples), samples_at_once(module, budget))
     if used < len(samples):
         warn_of_fewer(module, used, len(samples), budget)
     share = counted(used, "sample") if used == len(samples) else f"{used} of {len(samples)} samples"
     report.append(f"weights rounded and biases corrected on {share}")
-    return progress(islice(samples, used), used, "rounding weights and correcting biases")
+    if calls:
+        return calls[:used]
+    taken = progress(islice(samples, used), used, "rounding weights and correcting biases")
+    return iter(in_sequences(taken, arguments.sequence, signature_of(main_function(module))))
 
 
 def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -451,13 +468,16 @@ def _policy(arguments: argparse.Namespace) -> "Policy":
     return Policy(policy.default, policy.rules).with_rules([rule_of(text) for text in arguments.rule])
 
 
-def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace) -> list[str]:
+def _ranges(
+    module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace
+) -> "tuple[list[str], Replayed | None]":
     """Writes a profile's ranges on the model's observers: that given, or one of the samples if the model has none.
 
     Returns:
-        Lines on what the profile is of, its matches and its gaps.
+        Lines on what the profile is of, its matches and its gaps; and the calls of a network with states, if ranges
+        were learned from its samples.
     """
-    from qmlir.compiler import main_function, profile
+    from qmlir.compiler import main_function, profile_and_calls
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.numerics.halves import HALVES
@@ -466,7 +486,7 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     from qmlir.transforms.quantize.quantize import lacks_ranges, learns_ranges
     from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 
-    path, output = arguments.profile, arguments.save_profile
+    path, output, calls = arguments.profile, arguments.save_profile, None
     learns = path is None and samples is not None and learns_ranges(module)
     if output is not None and not learns:
         got = "no --data" if samples is None else "ranges that are known already"
@@ -474,7 +494,7 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     if learns:
         assert samples is not None
         signature = signature_of(main_function(module))
-        found = profile(
+        found, calls = profile_and_calls(
             module, in_sequences(progress(samples, len(samples), "profiling"), arguments.sequence, signature)
         )
         found.notes = given_notes(arguments)
@@ -487,7 +507,7 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
         need, remedy = "must give samples, from which the ranges of tensors are learned", "or give --profile"
         raise OptionError("--data", need, got="neither samples nor a profile", remedy=remedy)
     else:
-        return []
+        return [], None
     applied = apply_profile(
         module,
         found,
@@ -497,9 +517,9 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
         switch="--partial-profile",
     )
     if not learns:
-        return applied.lines()
+        return applied.lines(), None
     lines = [f"ranges of {counted(len(found.tensors), 'tensor')}, learned from {counted(found.samples, 'sample')}"]
     if output is not None:
         found.save(output)
         lines.append(f"{output}: written")
-    return lines
+    return lines, calls

@@ -1,9 +1,9 @@
 """Files of models: their bytes; and files of other formats, what qmlir reads instead and how one gets it."""
 
+import mmap
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from qmlir.errors import FileError
@@ -65,7 +65,15 @@ def map_bytes(path: Path, what: str) -> memoryview:
     with _opening(path, what), path.open("rb") as file:
         if not os.fstat(file.fileno()).st_size:  # nothing can be mapped
             return memoryview(b"")
-        return memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def give_back(data: memoryview, start: int, size: int) -> None:
+    """Gives back the memory of some bytes of a mapped file; they come from the file again when they are read."""
+    mapped = data.obj
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+        mapped.madvise(mmap.MADV_DONTNEED, first, start + size - first)
 
 
 @contextmanager

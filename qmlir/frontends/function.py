@@ -1,7 +1,7 @@
 """The function that an import builds, and the tensors that its converters take and return."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -35,6 +35,7 @@ from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import name_hint, tensor_name
 from qmlir.ir.states import StateAttr, set_state
+from qmlir.ir.weights import Weights, WeightsAttr
 from qmlir.numerics import fixed_point
 from qmlir.numerics.levels import Blocks as StatedBlocks
 from qmlir.numerics.levels import Levels
@@ -55,13 +56,17 @@ Floats = tuple[float, ...]
 class Constant:
     """A tensor whose values are known at import, with the name it has in the source model.
 
-    levels  the levels that the values follow, if the model states them; other shapes and orders have none
+    levels      the levels that the values follow, if the model states them; other shapes and orders have none
+    made_again  returns the same array whenever it is called, if it need not stay in memory; likewise
     """
 
     levels: Levels | None = None
+    made_again: Callable[[], Array] | None = None
 
-    def __init__(self, array: Array, name: str = "", levels: Levels | None = None):
-        self._array, self.name, self.levels = array, name, levels
+    def __init__(
+        self, array: Array, name: str = "", levels: Levels | None = None, made_again: Callable[[], Array] | None = None
+    ):
+        self._array, self.name, self.levels, self.made_again = array, name, levels, made_again
 
     @property
     def array(self) -> Array:
@@ -417,7 +422,8 @@ class Builder:
         array = constant.array if quantized is None else quantized.stored
         type = None if quantized is None else TensorType(quantized.type, array.shape)
         try:
-            op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape), type)
+            weights = Weights(np.ascontiguousarray(array).reshape(array.shape), constant.made_again)
+            op = ConstantOp(WeightsAttr(weights), type)
         except KeyError:
             raise UnsupportedError(f'"{constant.name}" is of type {array.dtype}') from None
         if constant.name:

@@ -47,10 +47,6 @@ def in_order(samples: Calibration) -> tuple[list[Sample], list[int]]:
     return flat, starts
 
 
-class Replayed(list[dict[str, Array]]):
-    """Samples of a network with states as single calls: the states before each call are further inputs."""
-
-
 class KeptStates:
     """The states of the calls so far; the entries of a network share them (entries.py).
 

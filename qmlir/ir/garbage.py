@@ -10,6 +10,7 @@ import ctypes
 import gc
 import sys
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING
 
 from qmlir.ir.shared_state import WhileNeeded
@@ -41,12 +42,22 @@ def collect_weights(module: "ModuleOp") -> None:
     """
     from qmlir.ir.weights import WeightsAttr  # not for cached networks, which are loaded without the IR
 
-    constants = (a for op in module.walk() for a in op.properties.values() if isinstance(a, WeightsAttr))
-    if gc.isenabled() and sum({id(a.array): a.array.nbytes for a in constants}.values()) >= WEIGHTS:
+    constants = (a.data for op in module.walk() for a in op.properties.values() if isinstance(a, WeightsAttr))
+    if gc.isenabled() and sum({id(w): prod(w.shape) * w.dtype.itemsize for w in constants}.values()) >= WEIGHTS:
         gc.collect()
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
         if trim is not None:  # glibc keeps what arrays of some megabytes took
             trim(0)
+
+
+def release_weights(module: "ModuleOp") -> None:
+    """Drops the arrays of constants that can be made again, such as the floats of a file's blocks of few bits."""
+    from qmlir.ir.weights import WeightsAttr
+
+    for op in module.walk():
+        for attribute in op.properties.values():
+            if isinstance(attribute, WeightsAttr):
+                attribute.data.release()
 
 
 collected_rarely = WhileNeeded(_collect_rarely)

@@ -70,33 +70,52 @@ class Weights:
     """A read-only C-contiguous array in the machine's byte order, with cheap equality and hash.
 
     A read-only array, such as that of a memory-mapped file, is not copied. A writeable array is copied, so that its
-    owner may modify it afterwards.
+    owner may modify it afterwards. An array that can be made again, such as the floats of a file's blocks of few bits,
+    may be released: it is made anew when somebody asks for it.
+
+    shape  the sizes of its dimensions
+    dtype  its element type
     """
 
-    __slots__ = ("__weakref__", "_hash", "array")
+    __slots__ = ("__weakref__", "_array", "_hash", "_made_again", "dtype", "shape")
 
-    array: Array
-
-    def __init__(self, array: Array):
+    def __init__(self, array: Array, made_again: Callable[[], Array] | None = None):
+        """Takes an array; `made_again` returns the same array whenever it is called, or is None."""
         make = np.array if _is_writeable(array) else np.asarray
-        self.array = make(array, native(array.dtype), order="C")
-        self.array.flags.writeable = False
+        self._array: Array | None = make(array, native(array.dtype), order="C")
+        self._array.flags.writeable = False
+        self._made_again = made_again
+        self.shape, self.dtype = self._array.shape, self._array.dtype
         self._hash: int | None = None
+
+    @property
+    def array(self) -> Array:
+        """The array."""
+        if self._array is None:
+            assert self._made_again is not None
+            self._array = self._made_again()
+        return self._array
+
+    def release(self) -> None:
+        """Drops an array that can be made again; whoever has it keeps it."""
+        if self._made_again is not None:
+            hash(self)  # which looks at the first bytes
+            self._array = None
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, Weights):
             return False
-        a, b = self.array, other.array
-        if a.dtype != b.dtype or a.shape != b.shape or hash(self) != hash(other):
+        if self.dtype != other.dtype or self.shape != other.shape or hash(self) != hash(other):
             return False
+        a, b = self.array, other.array
         return a is b or np.array_equal(_bytes_of(a), _bytes_of(b))
 
     def __hash__(self) -> int:
         if self._hash is None:
-            start = self.array.reshape(-1)[: _HASHED_BYTES // max(1, self.array.itemsize)]
-            self._hash = hash((self.array.shape, self.array.dtype.str, start.tobytes()))
+            start = self.array.reshape(-1)[: _HASHED_BYTES // max(1, self.dtype.itemsize)]
+            self._hash = hash((self.shape, self.dtype.str, start.tobytes()))
         return self._hash
 
 
@@ -160,14 +179,24 @@ class WeightsAttr(Data[Weights]):
         return self.data.array
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the array's dimensions."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The array's element type."""
+        return self.data.dtype
+
+    @property
     def is_large(self) -> bool:
         """Whether the printer's mode decides where the values are written: above `INLINE_LIMIT` elements."""
-        return self.array.size > INLINE_LIMIT
+        return prod(self.shape) > INLINE_LIMIT
 
     @property
     def type(self) -> TensorType[Attribute]:
         """The tensor type of the stored values."""
-        return TensorType(element_type_of(self.array.dtype), self.array.shape)
+        return TensorType(element_type_of(self.dtype), self.shape)
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Weights:

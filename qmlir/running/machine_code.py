@@ -17,7 +17,7 @@ from qmlir.ir.signature import Signature, main_function, signature_of
 @collected_rarely
 def to_machine_code(
     module: ModuleOp, threads: int = 1, machine: Machine | None = None, *, counter: str | None = None,
-    memory: str = "fast", debug_info: bool = False,
+    memory: str = "fast", debug_info: bool = False, later: bool = False,
 ) -> Executable:  # fmt: skip
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
@@ -29,13 +29,16 @@ def to_machine_code(
             are one more output, behind the others. None for code without.
         memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
         debug_info: Whether debug lines name the layers.
+        later: Whether machine code is generated when the object or a call is asked for, and not now: for callers that
+            want the text, or the assembly alone.
     """
     machine = machine or Machine.host()
     signatures = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
     to_llvm = stages.to_llvm(_enabled(machine), machine.system.bits)
     Pipeline(*to_llvm).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
     (entry, signature), *others = signatures.items()
-    return build(module, signature, entry=entry, machine=machine, debug_info=debug_info, others=dict(others))
+    settings = {"debug_info": debug_info, "later": later}
+    return build(module, signature, entry=entry, machine=machine, others=dict(others), **settings)
 
 
 def to_planned_loops(

@@ -1,13 +1,15 @@
 """Learns the ranges of a network's tensors from samples: the network is compiled once, for any number of samples."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.cpu.tally import IN_MACHINE_CODE
 from qmlir.ir.interfaces import Array
+from qmlir.ir.replayed import Replayed
 from qmlir.ir.signature import main_function
 from qmlir.profiles.collect import collect
 from qmlir.profiles.profile import Profile
@@ -41,7 +43,7 @@ class Profiler:
 
     def profile(
         self, executable: "Executable", samples: Iterable[Any], threads: int | None = None, first: int = 0,
-        *, calls: list[dict[str, Array]] | None = None,
+        *, calls: Replayed | None = None,
     ) -> Profile:  # fmt: skip
         """Returns the profile over samples; it has no samples if there are none.
 
@@ -65,6 +67,8 @@ class Profiler:
         most = 1 if signature.states else threads  # samples of a network with states follow one another
         return collect(taken, values, self.empty, IN_MACHINE_CODE, signature.output_bytes, most, first)
 
-    def empty(self) -> Profile:
-        """Returns a profile without samples."""
-        return deepcopy(self._empty)
+    def empty(self, names: Collection[str] | None = None) -> Profile:
+        """Returns a profile without samples; one of some tensors, if their names are given."""
+        if names is None:
+            return deepcopy(self._empty)
+        return replace(self._empty, tensors={name: deepcopy(self._empty.tensors[name]) for name in names})

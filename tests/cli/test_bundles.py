@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import qmlir
+from qmlir.backends.cpu import jit
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
 from qmlir.errors import OptionError, UnsupportedError
@@ -404,6 +405,12 @@ def test_python_refuses_what_it_cannot_write(small: Small, tmp_path: Path, given
     with pytest.raises(OptionError, match=message):
         qmlir.bundle(small / "net.mlir", tmp_path / "out", **given)  # pyright: ignore
     assert not (tmp_path / "out").exists()
+
+
+def test_code_of_a_bundle_is_generated_once(small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The object with the bundle's functions; none of the network by itself."""
+    monkeypatch.setattr(jit, "compile_object", None)
+    assert (bundle(small, tmp_path) / "net.o").exists()
 
 
 def test_batches_are_refused(small: Small, tmp_path: Path) -> None:

@@ -577,3 +577,25 @@ def test_arrays_that_are_no_scales(weights: str, message: str) -> None:
     text = f"func.func private @f(tensor<2x1x!quant.uniform<i8:f32:0, #qmlir.weights<{weights}>>>)"
     with pytest.raises(QmlirError, match=message):
         parse_text(make_context(), text, "text")
+
+
+def test_an_array_that_is_made_again() -> None:
+    """It is made anew when somebody asks for it; until then its shape, type and hash are known without it."""
+    made: list[int] = []
+
+    def again() -> Array:
+        made.append(len(made))
+        return np.arange(12, dtype=np.float32).reshape(3, 4)
+
+    weights, same = Weights(again(), again), Weights(again())
+    weights.release()
+    attribute = WeightsAttr(weights)
+    assert (attribute.shape, attribute.dtype, str(attribute.type)) == ((3, 4), np.float32, "tensor<3x4xf32>")
+    assert hash(weights) == hash(same)
+    assert made == [0, 1]
+    assert weights == same
+    assert attribute.array is weights.array
+    assert made == [0, 1, 2]
+    same.release()
+    assert same.array[2, 3] == 11
+    assert made == [0, 1, 2]

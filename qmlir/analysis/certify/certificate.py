@@ -117,7 +117,7 @@ def code_of(integers: ModuleOp) -> list[dict[str, Any]]:
     Raises:
         NodeError: A function other than a cast at the entry or the exit computes on floats.
     """
-    executable = to_machine_code(integers.clone())
+    executable = to_machine_code(integers.clone(), later=True)  # its text and its assembly are read
     found = [
         Code("LLVM IR", in_llvm_ir(executable.llvm_ir)),
         Code(executable.machine.architecture, in_assembly(executable.assembly())),

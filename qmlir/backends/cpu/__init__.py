@@ -28,7 +28,7 @@ __all__ = ["Executable", "Machine", "beyond_baseline", "build", "described", "en
 
 def build(
     module: "ModuleOp", signature: Signature, *, entry: str = "main", machine: Machine | None = None,
-    debug_info: bool = False, others: Mapping[str, Signature] | None = None,
+    debug_info: bool = False, others: Mapping[str, Signature] | None = None, later: bool = False,
 ) -> Executable:  # fmt: skip
     """Compiles and loads a module that plan-memory and loops-to-llvm have lowered.
 
@@ -39,6 +39,7 @@ def build(
         machine: The processor; by default the processor of this machine.
         debug_info: Whether debug lines name the layers.
         others: The signatures of further entries by their names; they share weights, arena and states with `entry`.
+        later: Whether machine code is generated when it is asked for, and not now.
 
     Raises:
         QmlirError: The module calls an operator that the program does not define.
@@ -68,5 +69,6 @@ def build(
         entry=entry,
         machine=machine,
         calls=calls,
+        later=later,
     )
     return executable.with_entries({entry: signature, **(others or {})})

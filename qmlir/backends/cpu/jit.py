@@ -17,7 +17,7 @@ call has for a loop at a time.
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -58,14 +58,11 @@ class Sizes:
 class Executable(CallableNetwork):
     """A network compiled for one processor; only a processor with its features can run it.
 
-    signature  inputs and outputs by name, and states
-    llvm_ir    the module's text before optimization
-    object     the compiled object file, with the external symbol `entry`
-    weights    the weights blob, uint8
-    entry      the name of the function to call
-    sizes      bytes of code, weights and arena
-    uses_pool  whether a call shares loops with the threads of the process's pool (pool.py)
-    calls_program  whether a call calls operators that the running program defines (calls.py)
+    signature       inputs and outputs by name, and states
+    weights         the weights blob, uint8
+    arena_size      bytes of scratch memory of each running call
+    entry           the name of the function to call
+    calls_program   whether a call calls operators that the running program defines (calls.py)
     native_symbols  the C functions among these operators, which a program that links the object defines
     in_python       the others of these operators, as errors call them; no program that links the object can define them
     """
@@ -79,8 +76,9 @@ class Executable(CallableNetwork):
         signature: Signature,
         entry: str = "main",
         machine: Machine | None = None,
-        compiled: bytes | None = None,
+        compiled: bytes | Callable[[], bytes] | None = None,
         calls: "OwnCalls | None" = None,
+        later: bool = False,
     ):
         """Optimizes and loads the code.
 
@@ -91,8 +89,9 @@ class Executable(CallableNetwork):
             signature: The inputs, outputs and states; the two tables of the ABI point to those of `signature.flat()`.
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
-            compiled: The object file, if the text was compiled for this processor before.
+            compiled: The object file, or what returns it, if the text was compiled for this processor before.
             calls: The operators of the program that the code calls.
+            later: Whether the text is compiled when the object file or a call is asked for, and not now.
         """
         super().__init__(signature)
         self._calls, self.calls_program = calls, calls is not None
@@ -103,23 +102,53 @@ class Executable(CallableNetwork):
         self.entry = entry
         self.machine = machine or Machine.host()
         self.weights = _aligned(weights)
-        self._arena_size = arena_size
+        self.arena_size = arena_size
         self._batches = signature.batch is not None
         self._weights_address = self.weights.ctypes.data
         self._free: list[Frame] = []  # a list's pop and append are atomic
         self._carrying: Carrying | None = None
-        self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
-        self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
-        self.uses_pool = RUN_SHARES.encode() in self.object
-        self._missing = [] if self.machine.triple else missing_here(self.machine)
-        self._function = self._refuse if self.machine.triple or self._missing else self._load()
+        self._compiled = compiled
+        if not later:
+            _ = self.sizes, self._function
 
-    def __reduce__(self) -> tuple[Callable[..., "Executable"], tuple[object, ...]]:
+    @cached_property
+    def object(self) -> bytes:
+        """The compiled object file, with the external symbol `entry`."""
+        if self._compiled is None:
+            return compile_object(self.llvm_ir, self.machine)
+        return self._compiled if isinstance(self._compiled, bytes) else self._compiled()
+
+    def generated(self, known: dict[str, bytes]) -> "Executable":
+        """Generates code that is left for later, unless that of the same text is known; returns the executable.
+
+        Args:
+            known: Object files by the texts that they were compiled from, for this processor; receives this one.
+        """
+        self._compiled = known.get(self.llvm_ir, self._compiled)
+        known[self.llvm_ir] = self.object
+        return self
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The bytes of code, weights and arena."""
+        return Sizes(code_bytes(self.object), self.weights.nbytes, self.arena_size)
+
+    @cached_property
+    def uses_pool(self) -> bool:
+        """Whether a call shares loops with the threads of the process's pool (pool.py)."""
+        return RUN_SHARES.encode() in self.object
+
+    @cached_property
+    def _function(self) -> Callable[..., None]:
+        """The code of the entry, or what refuses to run it here."""
+        return self._refuse if self.machine.triple or missing_here(self.machine) else self._load()
+
+    def __reduce__(self) -> tuple[Callable[..., "Executable"], tuple[Any, ...]]:
         """Pickles the compiled code, which another process loads; its processor must have the same features."""
         if self.calls_program:
             raise TypeError("the code calls operators of the running program")
         signatures = {name: each.signature for name, each in self.entries.items()}
-        parts = (self.llvm_ir, self.weights, self._arena_size, self.signature, self.entry, self.machine, self.object)
+        parts = (self.llvm_ir, self.weights, self.arena_size, self.signature, self.entry, self.machine, self.object)
         return _loaded, (*parts, signatures)
 
     def with_entries(self, signatures: Mapping[str, Signature]) -> "Executable":
@@ -128,8 +157,8 @@ class Executable(CallableNetwork):
         Args:
             signatures: The signatures of all entries by their names, the first of which is the executable's own.
         """
-        given: dict[str, Any] = {"weights": self.weights, "arena_size": self._arena_size, "machine": self.machine}
-        given |= {"compiled": self.object, "calls": self._calls}
+        given: dict[str, Any] = {"weights": self.weights, "arena_size": self.arena_size, "machine": self.machine}
+        given |= {"compiled": lambda: self.object, "calls": self._calls, "later": "_function" not in vars(self)}
         others = {n: Executable(self._llvm_ir, signature=s, entry=n, **given) for n, s in [*signatures.items()][1:]}
         return Executable.joined({self.entry: self, **others})
 
@@ -150,7 +179,7 @@ class Executable(CallableNetwork):
         code = prototype(self._loaded.address)
         return code if self._calls is None else self._calls.checked(code)
 
-    def _refuse(self, *arguments: object) -> None:
+    def _refuse(self, *arguments: Any) -> None:
         require_here(self.machine)
 
     def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
@@ -267,10 +296,10 @@ class Executable(CallableNetwork):
             QmlirError: The process has no memory for another arena.
         """
         try:
-            return Frame(self._arena_size, self._flat, copies=not self._batches)
+            return Frame(self.arena_size, self._flat, copies=not self._batches)
         except MemoryError:
             raise QmlirError(
-                f"needs {self._arena_size} bytes of scratch memory, more than there is",
+                f"needs {self.arena_size} bytes of scratch memory, more than there is",
                 where="the network",
                 remedy="give the process more memory",
             ) from None

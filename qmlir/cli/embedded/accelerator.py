@@ -84,7 +84,7 @@ class Firmware:
     @property
     def arena(self) -> int:
         """The bytes of scratch memory of the host's routines."""
-        return 0 if self.host is None else self.host.sizes.arena
+        return 0 if self.host is None else self.host.arena_size
 
 
 def routine_symbol(plan: Plan, number: int) -> str:

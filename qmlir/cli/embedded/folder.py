@@ -268,15 +268,15 @@ def _on_the_processor(
 
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
-    executable = to_machine_code(lowered, 1, asked.machine, memory=asked.memory, debug_info=asked.debug)
+    executable = to_machine_code(lowered, 1, asked.machine, memory=asked.memory, debug_info=asked.debug, later=True)
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
-    word, arena = asked.machine.system.bits, executable.sizes.arena
+    word, arena = asked.machine.system.bits, executable.arena_size
     text = executable.llvm_ir + linked_text(plan, executable.weights, arena, word)
     code, size, assembly = _object(asked, plan, text, executable.weights)
     depths = [stack_bytes(assembly, plan.called(call)) for call in plan.calls]
-    figures = Figures(size, executable.sizes.weights, arena, ARENA_BOUND.of(lowered), _deepest(depths))
+    figures = Figures(size, executable.weights.nbytes, arena, ARENA_BOUND.of(lowered), _deepest(depths))
     files = {
         f"{plan.name}.h": bundle_header(plan, executable, figures.stack).encode(),
         **_weights(plan, executable.weights),

@@ -19,20 +19,20 @@ def bundle_header(plan: Plan, executable: "Executable", stack: int | None) -> st
         executable: The network's code.
         stack: The most bytes of stack that a call takes; None if not known.
     """
-    macro, sizes = plan.macro, executable.sizes
+    macro, weights, arena = plan.macro, executable.weights.nbytes, executable.arena_size
     called = "memcpy and memset only" if executable.machine.system.hosted else "no function of a library"
     stack_line = [f"#define {macro}_STACK_SIZE {stack}  /* the most bytes of stack that a call takes */"]
     macros = [
         f"#define {macro}_ALIGNMENT {CACHE_LINE}  /* of weights and arena */",
-        f"#define {macro}_WEIGHTS_SIZE {sizes.weights}",
-        f"#define {macro}_ARENA_SIZE {sizes.arena}  /* scratch memory of a call */",
+        f"#define {macro}_WEIGHTS_SIZE {weights}",
+        f"#define {macro}_ARENA_SIZE {arena}  /* scratch memory of a call */",
         *(stack_line if stack is not None else []),
         *requirements(executable, macro, plan.first.symbol if len(plan.calls) == 1 else plan.name),
         *_state_sizes(plan),
     ]
     ports = [
         *(line for call in plan.calls for port in call.ports for line in port_lines(plan, port)),
-        *(_glow_macros(plan, sizes.weights, sizes.arena) if plan.api == "glow" else []),
+        *(_glow_macros(plan, weights, arena) if plan.api == "glow" else []),
     ]
     about = f"{plan.name}: a compiled network. It allocates nothing, and calls {called}."
     return whole_header(plan, about, ["#include <stdint.h>"], macros, ports, _functions(plan))

@@ -68,7 +68,7 @@ class ConstantOp(TensorOp):
         super().__init__(result_types=[type or weights.type], properties={"value": weights}, attributes=attributes)
 
     def infer_shapes(self) -> Sequence[Shape]:
-        return [self.value.array.shape]
+        return [self.value.shape]
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [None if isinstance(element_of(self.y), UniformType) else self.value.type.element_type]
@@ -79,7 +79,7 @@ class ConstantOp(TensorOp):
     def verify_(self) -> None:
         super().verify_()
         element = element_of(self.y)
-        if isinstance(element, UniformType) and np.dtype(element.numpy_dtype) != self.value.array.dtype:  # C1
+        if isinstance(element, UniformType) and np.dtype(element.numpy_dtype) != self.value.dtype:  # C1
             raise VerifyException(
                 f"'{self.name}' of type {self.y.type} must hold {storage_tensor(self.y.type)}, got {self.value.type}"
             )

@@ -5,6 +5,7 @@ The operations are those that an ONNX file of such a network becomes, so that la
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType, f32, i64
@@ -23,6 +24,7 @@ from qmlir.frontends.gguf.reader import File
 from qmlir.frontends.gguf.settings import Settings, Sight
 from qmlir.frontends.gguf.tensors import EMBEDDING, OUTPUT, PERIODS
 from qmlir.ir.budget import Budget
+from qmlir.ir.garbage import release_weights
 from qmlir.ir.interfaces import TensorOp, shape_of
 from qmlir.ir.states import StateAttr
 
@@ -94,7 +96,9 @@ class Network:
         last = self.weight(OUTPUT) if OUTPUT in self.file.tensors else embedding
         logits = self.add("logits", FullyConnectedOp, [x, last, None])
         marks = {2 + i: StateAttr.of(1 + i) for i in range(len(states))}
-        return self.builder.finish([logits, *results], ["logits", *(f"{name}_out" for name in caches)], marks)
+        module = self.builder.finish([logits, *results], ["logits", *(f"{name}_out" for name in caches)], marks)
+        release_weights(module)
+        return module
 
     # ------------------------------------------------------------------------------------------------------------
     # Operations
@@ -119,7 +123,7 @@ class Network:
     def weight(self, name: str) -> Constant:
         """Returns a tensor of the file."""
         array, levels = self.file.read(name)
-        return Constant(array, name, levels)
+        return Constant(array, name, levels, partial(self.file.read_again, name))
 
     def norm(self, name: str, x: SSAValue) -> SSAValue:
         """Normalizes the last dimension by its root mean square, and scales it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from qmlir.errors import FileError
-from qmlir.frontends.foreign import map_bytes
+from qmlir.frontends.foreign import give_back, map_bytes
 from qmlir.frontends.function import LARGEST
 from qmlir.frontends.gguf.blocks import KINDS, OTHERS, Kind
 from qmlir.numerics import Array
@@ -78,18 +78,44 @@ class File:
     name      its name in errors
     metadata  the values of its keys
     tensors   its tensors by name
-    data      its bytes
+    data      its bytes, which are mapped
+    state     its place on disk, its size, and when it was written, by which a change is noticed
     """
 
     name: str
     metadata: Mapping[str, Value]
     tensors: Mapping[str, Entry]
     data: memoryview
+    state: tuple[int, ...] = ()
 
     def read(self, name: str) -> tuple[Array, Affine | None]:
         """Returns the floats of a tensor, f32 and read-only, and the levels that they follow, if they are of blocks."""
         entry = self.tensors[name]
-        return entry.kind.read(self.data[entry.start : entry.start + entry.bytes], entry.shape)
+        found = entry.kind.read(self.data[entry.start : entry.start + entry.bytes], entry.shape)
+        if entry.kind.name != "F32":  # whose floats are those of the file
+            give_back(self.data, entry.start, entry.bytes)
+        return found
+
+    def read_again(self, name: str) -> Array:
+        """Returns the floats of a tensor that was read before.
+
+        Raises:
+            FileError: Somebody has written to the file since. A file that was removed, or replaced, is there still.
+        """
+        now = _state(Path(self.name))
+        if now != self.state and now[:2] == self.state[:2]:
+            need, remedy = "must stay as it is while a network of it is in use", "load the network again"
+            raise FileError(self.name, need, got="other bytes than when it was loaded", remedy=remedy)
+        return self.read(name)[0]
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """The place of a file on disk, its size, and when it was written; nothing if it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def read_file(path: Path) -> File:
@@ -118,7 +144,7 @@ def read_file(path: Path) -> File:
         at.require(key not in metadata, "must have different metadata keys", f'"{key}" twice')
         metadata[key] = at.value(key)
     found = [_entry(at) for _ in range(tensors)]
-    return File(str(path), metadata, _placed(at, found, metadata.get(_ALIGNMENT, 32)), data)
+    return File(str(path), metadata, _placed(at, found, metadata.get(_ALIGNMENT, 32)), data, _state(path))
 
 
 def _entry(at: "_Cursor") -> tuple[str, Entry]:

@@ -21,7 +21,7 @@ from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.facts import CONFIG, POLICY, ROTATION
-from qmlir.ir.garbage import collect_weights
+from qmlir.ir.garbage import collect_weights, release_weights
 from qmlir.ir.passes import PassPipeline, configured_pass, option, pass_class, pipeline
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
@@ -95,6 +95,8 @@ class QuantizePass(QuantConfig, PassPipeline):
                     ctx.first_entry.meet(module)
                 if self._is_due(pass_class(name), ctx, module):
                     yield configured_pass(name, {"file": self.profile} if name == ApplyProfilePass.name else {})
+                if name == ChooseScalesPass.name:
+                    release_weights(module)  # the passes behind it look at a layer at a time
             collect_weights(module)  # the float weights
         finally:
             ctx.policy = held

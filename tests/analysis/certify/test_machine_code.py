@@ -1,12 +1,15 @@
 """Which instructions compute on floats, in LLVM IR and in assembly text."""
 
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import qmlir
+from qmlir.analysis.certify import code_of
 from qmlir.analysis.certify.machine_code import in_assembly, in_llvm_ir
-from qmlir.backends.cpu import Executable
+from qmlir.backends.cpu import Executable, Machine, jit
 from qmlir.checker.code import COMPUTES, Code
 from qmlir.errors import NodeError
 from tests.checker.networks import quantized
@@ -81,3 +84,19 @@ def test_code_of_a_network(small_network: Executable) -> None:
     """No kernel between the casts uses floats: not those of tables, sums, requantizations or a softmax."""
     listed = small_network.assembly()
     Code(small_network.machine.architecture, in_assembly(listed)).require_integers()
+
+
+def test_a_certificate_needs_the_assembly_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code for the processor is generated once, and no object file."""
+    integers, generated = qmlir.to_integers(quantized(tmp_path)), list[str]()
+    own = jit.compile_assembly
+
+    def assembly(*given: Any) -> str:
+        generated.append("assembly")
+        return own(*given)
+
+    monkeypatch.setattr(jit, "compile_object", lambda *given: generated.append("object"))
+    monkeypatch.setattr(jit, "compile_assembly", assembly)
+    found = code_of(integers)
+    assert generated == ["assembly"]
+    assert [code["form"] for code in found] == ["LLVM IR", Machine.host().architecture]

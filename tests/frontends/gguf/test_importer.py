@@ -12,6 +12,7 @@ import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.errors import FileError, OptionError, QmlirError
 from qmlir.ir.levels import levels_of
+from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.states import states_of
 from qmlir.numerics import Array
@@ -23,8 +24,9 @@ PLACES = 12
 
 
 def network(folder: Path, metadata: Mapping[str, Any], tensors: Mapping[str, Stored], **bind: int) -> ModuleOp:
-    path = folder / "model.gguf"
-    path.write_bytes(file_of(metadata, tensors))
+    path, data = folder / "model.gguf", file_of(metadata, tensors)
+    if not path.exists() or path.read_bytes() != data:  # networks of a file need it as it was
+        path.write_bytes(data)
     return qmlir.load(path, bind={"context": PLACES, **bind})
 
 
@@ -152,6 +154,27 @@ def test_weights_keep_the_levels_of_the_file(kind: str, tmp_path: Path) -> None:
     expected = llama.logits(metadata, floats(tensors), tokens)
     found = called(qmlir.reference(module), tokens, 4)
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
+
+
+def test_weights_are_made_of_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
+    """Also of a file that is gone, or replaced by another; one that was written to is refused."""
+    module = network(tmp_path, *parts(kind="Q4_1", layers=1))
+    (op,) = [o for o in module.walk() if isinstance(o, ConstantOp) and tensor_name(o.y) == "blk.0.attn_q.weight"]
+    before = op.value.array
+    op.value.data.release()
+    assert op.value.array is not before
+    np.testing.assert_array_equal(op.value.array, before)
+    op.value.data.release()
+    path = tmp_path / "model.gguf"
+    path.rename(tmp_path / "other.gguf")
+    path.write_bytes(b"other bytes")
+    np.testing.assert_array_equal(op.value.array, before)
+    op.value.data.release()
+    (tmp_path / "other.gguf").rename(path)
+    with path.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(FileError, match=r"must stay as it is while a network of it is in use.*load the network again"):
+        _ = op.value.array
 
 
 @pytest.mark.slow

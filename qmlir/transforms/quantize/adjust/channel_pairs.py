@@ -368,6 +368,7 @@ def evaluations(
     operations = operations[: last + 1]
     meanings = {o: _meaning(o) for o in operations if not isinstance(o, ConstantOp)}
     size = sum(math.prod(shape_of(r)) for o in meanings for r in o.results)
+    read_last = {v: o for o in operations for v in o.operands if v not in wanted}
     at_once = max(1, AT_ONCE // max(1, size))
     for start in range(0, len(inputs), at_once):
         some = inputs[start : start + at_once]
@@ -379,7 +380,12 @@ def evaluations(
                 else:
                     results = for_all_samples(op, meanings[op], [values[v] for v in op.operands])
                     values.update(zip(op.results, results, strict=True))
+                for value in {v for v in op.operands if read_last.get(v) is op}:
+                    del values[value]
         yield from ({v: values[v][i] for v in wanted} for i in range(len(some)))
+    for op in operations:
+        if isinstance(op, ConstantOp):
+            op.value.data.release()
 
 
 AT_ONCE = 1 << 25

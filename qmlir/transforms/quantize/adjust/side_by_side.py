@@ -27,6 +27,7 @@ from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.facts import UNROUNDED
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.replayed import Call
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.profiles.tensor_profile import require_finite
 from qmlir.settings.quant_config import OpConfig, config_of, op_config_of
@@ -135,7 +136,7 @@ class SampledPass(ModulePass):
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> object:
         """Changes the network in place, by samples that are each an array for each input."""
 
-    def _samples(self, ctx: Context, module: ModuleOp) -> list[list[Array]]:
+    def _samples(self, ctx: Context, module: ModuleOp) -> Sequence[Sequence[Array]]:
         """The samples, with the limit and the errors of `some_samples`; all passes on a context work on the same.
 
         Raises:
@@ -155,7 +156,7 @@ class SampledPass(ModulePass):
         return held[data]
 
 
-class Taken(list[list[Array]]):
+class Taken(list[Sequence[Array]]):
     """Samples as the passes read them: checked, as many as fit into memory, and each an array for each input."""
 
 
@@ -179,7 +180,7 @@ def warn_of_fewer(module: ModuleOp, used: int, given: int | None, budget: int | 
     warnings.warn(text, QmlirWarning, stacklevel=2)
 
 
-def some_samples(module: ModuleOp, samples: Samples, budget: int | None = None) -> list[list[Array]]:
+def some_samples(module: ModuleOp, samples: Samples, budget: int | None = None) -> list[Sequence[Array]]:
     """As many samples as can be evaluated at once, each an array for each input; a warning says if these are not all.
 
     Args:
@@ -195,7 +196,11 @@ def some_samples(module: ModuleOp, samples: Samples, budget: int | None = None) 
     function = network_of(module)
     signature = signature_of(function).flat()
     rest = iter(samples)
-    inputs = [signature.arrays(sample) for sample in islice(rest, samples_at_once(module, budget))]
+    names = [tensor.name for tensor in signature.inputs]
+    inputs = [
+        sample.in_order(names) if isinstance(sample, Call) else signature.arrays(sample)
+        for sample in islice(rest, samples_at_once(module, budget))
+    ]
     if inputs and next(rest, None) is not None:
         warn_of_fewer(module, len(inputs), len(samples) if isinstance(samples, Sized) else None, budget)
     if not inputs:
@@ -216,10 +221,9 @@ class SideBySide:
     """The values of a block in both readings on all samples; a value is dropped after its last reader."""
 
     def __init__(self, block: Block, inputs: Sequence[Sequence[Array]]):
-        self.block, self.samples = block, range(len(inputs))
-        arguments = [[sample[i] for sample in inputs] for i in range(len(block.args))]
-        self.floats: dict[SSAValue, list[Array]] = dict(zip(block.args, arguments, strict=True))
-        self.quantized = dict(self.floats)
+        self.block, self.inputs, self.samples = block, inputs, range(len(inputs))
+        self.floats: dict[SSAValue, list[Array]] = {}
+        self.quantized: dict[SSAValue, list[Array]] = {}
         values: list[SSAValue] = [*block.args, *(r for o in block.ops for r in o.results)]
         self.unread = {v: len(set(v.uses)) for v in values}
         self.fixed: set[SSAValue] = set()
@@ -239,8 +243,11 @@ class SideBySide:
         operations = list(self.block.ops)
         default = config_of(operations[0]).op_config()
         adjusted = [i for i, op in enumerate(operations) if _takes_steps(op, default)]
-        changed = 0
-        for op in operations[: adjusted[-1] + 1 if adjusted else 0]:
+        if not adjusted:
+            return 0
+        self.floats = {argument: [sample[i] for sample in self.inputs] for i, argument in enumerate(self.block.args)}
+        self.quantized, changed = dict(self.floats), 0
+        for op in operations[: adjusted[-1] + 1]:
             operands = list(op.operands)
             if isinstance(op, WeightedOp) and _takes_steps(op, default):
                 changed += self._adjust(op, steps)

@@ -15,7 +15,16 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.nn import BlockedFullyConnectedOp, CastOp, ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
+from qmlir.dialects.nn import (
+    BlockedFullyConnectedOp,
+    CastOp,
+    ConstantOp,
+    FullyConnectedOp,
+    MatMulOp,
+    MaximumOp,
+    MinimumOp,
+    RequantizeOp,
+)
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
@@ -92,6 +101,7 @@ class QuantizeOpsPass(ModulePass):
         folding = _Folding(op, target_of(ctx))
         for operation in list(deciding_operations(op)):
             folding.decide(operation)
+        folding.finish()
         _erase_unused(op)
         for function in defined_functions(op):
             _decide_other_floats(function.body.block)
@@ -198,13 +208,22 @@ def _converts_integers(op: CastOp) -> bool:
 
 
 class _Folding:
-    """The state of the pass on one module."""
+    """The state of the pass on one module.
+
+    folded   stored constant → the float constant that it was made from
+    weights  fully connected layer → the cast of weights that it alone reads, which is folded when the layer is
+             decided: the floats of all layers need not stay in memory until all integers are there
+    """
 
     def __init__(self, module: ModuleOp, target: Target):
         self.target = target
-        self.folded: dict[SSAValue, SSAValue] = {}  # stored constant → the float constant it was made from
+        self.folded: dict[SSAValue, SSAValue] = {}
+        self.weights: dict[Operation, QuantizeCastOp] = {}
         for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
-            self._fold_constant(cast)
+            if (layer := _layer_of_weights(cast)) is not None:
+                self.weights[layer] = cast
+            else:
+                self._fold_constant(cast)
 
     def _fold_constant(self, cast: QuantizeCastOp) -> None:
         """Replaces a quantize cast of a constant, float or dequantized, by a constant of the quantized type."""
@@ -213,6 +232,7 @@ class _Folding:
             self._fold_dequantized(cast, constant, constant.input.owner)
         elif isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
+            constant.value.data.release()
             new = ConstantOp(stored, tensor_type(cast.result), UNROUNDED.without(with_other_values(constant)))
             replace(PatternRewriter(cast), cast, new)
             self.folded[new.y] = constant.y
@@ -229,8 +249,27 @@ class _Folding:
         if not ON_FLOATS.on(back):
             self.folded[new.y] = back.result
 
+    def finish(self) -> None:
+        """Folds the weights of layers that were not decided."""
+        for cast in self.weights.values():
+            self._fold_constant(cast)
+
     def decide(self, op: Operation) -> None:
         """Quantizes an operation if possible, and records the decision."""
+        cast = self.weights.pop(op, None)
+        if cast is None:
+            self._decide(op)
+            return
+        constant = cast.input.owner
+        assert isinstance(constant, ConstantOp)
+        self._fold_constant(cast)
+        self._decide(op)
+        if not constant.y.uses:
+            self.folded = {stored: floats for stored, floats in self.folded.items() if floats is not constant.y}
+            PatternRewriter(constant).erase(constant)
+            constant.properties.clear()  # frees the array; the operation is garbage that is collected later
+
+    def _decide(self, op: Operation) -> None:
         if isinstance(op, OpaqueOp):
             leave_float(op, unknown(op))
         elif any(map(is_float, data_values(op))):
@@ -304,6 +343,18 @@ class _Folding:
         elif (requantize := change_of_scale(cast, back)) is not None:
             replace(PatternRewriter(cast), cast, requantize)
             decide_quantized(requantize, self.target)
+
+
+def _layer_of_weights(cast: QuantizeCastOp) -> FullyConnectedOp | None:
+    """The fully connected layer that alone reads the casts of a float constant, as its weights; None for others."""
+    back = [use.operation for use in cast.result.uses]
+    if not isinstance(cast.input.owner, ConstantOp) or len(back) != 1 or not isinstance(back[0], DequantizeCastOp):
+        return None
+    readers = [(use.operation, use.index) for use in back[0].result.uses]
+    if len(readers) != 1 or len(list(cast.input.uses)) != 1:
+        return None
+    layer, place = readers[0]
+    return layer if isinstance(layer, FullyConnectedOp) and place == 1 else None
 
 
 def change_of_scale(cast: QuantizeCastOp, back: DequantizeCastOp) -> RequantizeOp | None:

@@ -12,7 +12,7 @@ The state keeps its name, and the magnitudes are called after it, as in `k0.magn
 begins with other numbers than 0, if an operation computes on its rows on the way, or if the policy says so.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -54,6 +54,7 @@ from qmlir.ir.facts import NAME, STATE
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr
+from qmlir.ir.replayed import Replayed
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import StateAttr, states_of
@@ -93,16 +94,31 @@ class DivideStatesPass(ModulePass):
                 if (cache := _cache_of(function, index, state, config_of(op).op_config())) is not None:
                     name, magnitudes = tensor_name(cache.state), cache.divide()
                     if isinstance(ctx, QmlirContext):
-                        ctx.samples = {k: [_divided(s, name, magnitudes) for s in v] for k, v in ctx.samples.items()}
+                        ctx.samples = {k: _divided_in(v, name, magnitudes) for k, v in ctx.samples.items()}
 
 
-def _divided(sample: Any, name: str, magnitudes: str) -> Any:
-    """A sample in which a state, if it is given by its name, is given as quotients of rows and their magnitudes."""
+def _divided_in(samples: Iterable[Any], name: str, magnitudes: str) -> Sequence[Any]:
+    """Samples in which a state, where it is given by its name, is given as quotients of rows and their magnitudes."""
+    made = {name: _quotients, magnitudes: _magnitudes}
+    if isinstance(samples, Replayed):
+        return samples.computed(name, made)
+    return [_divided(sample, name, made) for sample in samples]
+
+
+def _divided(sample: Any, name: str, made: Mapping[str, Callable[[Array], Array]]) -> Any:
+    """A sample in which arrays are made of that of a name, if it has that name."""
     given = cast("Mapping[str, Array]", sample)
     if not isinstance(sample, Mapping) or name not in given:
         return given
-    most = np.abs(given[name]).max(axis=-1, keepdims=True)
-    return {**given, name: given[name] / np.maximum(most, LEAST), magnitudes: most}
+    return {**given, **{new: function(given[name]) for new, function in made.items()}}
+
+
+def _magnitudes(rows: Array) -> Array:
+    return np.abs(rows).max(axis=-1, keepdims=True)
+
+
+def _quotients(rows: Array) -> Array:
+    return rows / np.maximum(_magnitudes(rows), LEAST)
 
 
 @dataclass

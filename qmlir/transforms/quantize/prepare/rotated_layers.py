@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.nn import FullyConnectedOp
+from qmlir.dialects.nn import ConstantOp, FullyConnectedOp
 from qmlir.ir.facts import LEVELS, ROTATED
 from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NameAttr
@@ -55,7 +55,10 @@ def rotate_read(layer: FullyConnectedOp, matrix: Matrix, gain: Array | None = No
 
 def set_rotated(op: Operation, index: int, array: Array) -> None:
     """Gives an operation a rotated constant as operand `index`, whose numbers follow the old levels no more."""
+    old = op.operands[index]
     set_constant(op, index, np.ascontiguousarray(array))
+    if isinstance(old.owner, ConstantOp) and not old.uses:
+        old.owner.value.data.release()
     made = op.operands[index].owner
     assert isinstance(made, Operation)
     LEVELS.drop(made)

@@ -50,6 +50,7 @@ from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.weights import Weights, WeightsAttr
 from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.schemas import choose_weight_quantization, power_of_two_above
@@ -256,11 +257,20 @@ def divide_table(op: GatherOp) -> tuple[GatherOp, GatherOp]:
     """
     table = cast(ConstantOp, op.x.owner)
     scales = choose_weight_quantization(table.value.array, 0, "symmetric", "int8", where=f"table {node_name(op)}")
-    shares = np.empty(table.value.array.shape, np.float32)
-    for rows in blocks_of_rows(len(shares)):
-        shares[rows] = np.rint(table.value.array[rows] / scales[rows, None]) / ROW_LIMIT
-    shares.flags.writeable = False  # the constant shares its memory
-    quotients = ConstantOp(shares)
+    integers = np.empty(table.value.shape, np.int8)
+    for rows in blocks_of_rows(len(integers)):
+        integers[rows] = np.rint(table.value.array[rows] / scales[rows, None])
+
+    def shares() -> Array:
+        found = np.empty(integers.shape, np.float32)
+        for rows in blocks_of_rows(len(found)):
+            found[rows] = integers[rows].astype(scales.dtype) / ROW_LIMIT
+        found.flags.writeable = False  # the constant shares its memory
+        return found
+
+    weights = Weights(shares(), shares)
+    weights.release()  # four bytes in place of one, which nobody asks for until they are stored
+    quotients = ConstantOp(WeightsAttr(weights))
     magnitudes = ConstantOp((scales[:, None] * ROW_LIMIT).astype(np.float32))
     lookups = [GatherOp.make([c.y, op.indices], {"axis": op.axis}) for c in (quotients, magnitudes)]
     product = MultiplyRowsOp.make([g.y for g in lookups])
