@@ -167,6 +167,7 @@ def test_vectors(small: Small, quantized: Path, capsys: pytest.CaptureFixture[st
         ),
         (("--samples", "1", "--vector-images", "some"), "--vector-images: must be one of its values, got some"),
         (("--reference",), "--reference: evaluates networks, not programs"),
+        (("--samples", "1", "--simulator", "c"), "--simulator: must be python with --vectors, for which the memories"),
     ],
 )
 def test_vectors_that_are_none(

@@ -153,6 +153,7 @@ WRONG = [
     ("target=act:0x1000 target_row", "target=dram:0x3000 target_row", "target must be taken out by a transfer, got"),
     ("table=acc:0x4040", "table=act:0x4040", "table must be in a memory that holds scales or lut or bias, got act"),
     ("weight_zero_point=0", "weight_zero_point=3", "weights must have the zero point 0, got 3"),
+    ("weight_zero_point=0", "weight_zero_point=300", "the zero point must fit the weights, got 300 of 8 bits"),
     ("out_rows=6 out_columns=5", "out_rows=60000 out_columns=50000", "must meet at most"),
     (
         "exec mark layer=0",
