@@ -99,8 +99,12 @@ def stft(
     node: ONNXNode, signal: Value, frame_step: Value, window: Value | None = None, frame_length: Value | None = None, *,
     onesided: int = 1,
 ) -> Value:  # fmt: skip
-    """Transforms of frames of a signal [B, N, 1 or 2], each frame_step later: [B, frames, bins, 2]."""
+    """Transforms of frames of a signal [B, N, 1 or 2], or [B, N], each frame_step later: [B, frames, bins, 2]."""
     step = node.ints(frame_step, "frame_step")[0]
+    if len(node.shape(signal)) == 2:  # which onnxruntime takes for real samples
+        signal = node.reshaped(signal, (*node.shape(signal), 1))
+    if len(node.shape(signal)) != 3:
+        raise node.error("its signal must be samples of a batch, [B, N, 1 or 2]", str(list(node.shape(signal))))
     batch, samples, components = node.shape(signal)
     given = node.ints(frame_length, "frame_length")[0] if frame_length is not None else None
     length = given if given is not None else samples if window is None else node.shape(window)[0]

@@ -60,11 +60,13 @@ def test_one_sided_spectra_come_back() -> None:
 
 @pytest.mark.parametrize("onesided", [0, 1])
 @pytest.mark.parametrize("inputs", ["x step w", "x step w n", "x step _ n"])
-def test_short_time_transform(inputs: str, onesided: int) -> None:
+@pytest.mark.parametrize("shape", [[2, 40, 1], [2, 40]])
+def test_short_time_transform(shape: list[int], inputs: str, onesided: int) -> None:
+    """Samples without a dimension for their parts are real to onnxruntime."""
     constants = {"step": np.array(3), "w": np.hanning(8).astype(np.float32), "n": np.array(8)}
     used = {name: array for name, array in constants.items() if name in inputs.split()}
-    proto = model(node("STFT", inputs, onesided=onesided), {"x": [2, 40, 1]}, used, opset=17)
-    x = floats(2, 40, 1)
+    proto = model(node("STFT", inputs, onesided=onesided), {"x": shape}, used, opset=17)
+    x = floats(*shape)
     module = load(proto)
     close(qmlir.reference(module)(x), onnxruntime_run(proto, {"x": x})[0])
     close(qmlir.compile(module)(x), qmlir.reference(module)(x))
@@ -81,3 +83,5 @@ def test_what_is_refused() -> None:
         load_onnx(model(node("DFT", "x"), {"x": [2, 8, 3]}, opset=17))
     with pytest.raises(NodeError, match="must lie in 8 samples"):
         load_onnx(model(node("STFT", "x s _ n"), {"x": [2, 8, 1]}, {"s": np.array(2), "n": np.array(9)}, opset=17))
+    with pytest.raises(NodeError, match=r"must be samples of a batch, \[B, N, 1 or 2\], got \[8\]"):
+        load_onnx(model(node("STFT", "x s _ n"), {"x": [8]}, {"s": np.array(2), "n": np.array(4)}, opset=17))
