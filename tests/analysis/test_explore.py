@@ -56,7 +56,7 @@ def test_every_key_that_is_listed_can_be_named(name: str) -> None:
     [
         ("memory.act.size", "memory.act has id, bytes, holds, align, banks"),
         ("memory.cat.bytes", r"did you mean memory.act.bytes.*\? memory has act"),
-        ("frequency", "a device has schema, name, description, clock_mhz, array"),
+        ("frequency", "a device has schema, name, description, encoder, clock_mhz, array"),
     ],
 )
 def test_keys_that_do_not_exist(key: str, remedy: str) -> None:

@@ -239,7 +239,8 @@ OTHERS = {
     "qmlir.sdiv", "qmlir.udiv", "qmlir.srem", "qmlir.urem", "qmlir.copy",  # functions of machine code
     "qmlir.prepared",  # a key of Python's own, in definitions
     "qmlir.states",  # metadata of .onnx files
-    "qmlir.passes", "qmlir.dialects", "qmlir.calibrations", "qmlir.roundings",  # entry points of plugins
+    # entry points of plugins
+    "qmlir.passes", "qmlir.dialects", "qmlir.calibrations", "qmlir.roundings", "qmlir.encoders",
     "qmlir.change_storage",  # an operation, to the checker
     "qmlir.groups", "qmlir.codebook", "qmlir.block",  # what earlier files say in place of `qmlir.levels`
 }  # fmt: skip

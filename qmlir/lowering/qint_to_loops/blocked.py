@@ -22,7 +22,7 @@ from qmlir.dialects.qint.contraction import AffineFullyConnectedOp, BlockedFully
 from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import shape_of
 from qmlir.lowering.qint_to_loops.arithmetic import Singles
-from qmlir.lowering.qint_to_loops.candidates import LARGEST, SUMS
+from qmlir.lowering.qint_to_loops.candidates import BLOCKED, LARGEST
 from qmlir.lowering.qint_to_loops.contraction import ending, widened
 
 
@@ -69,7 +69,7 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp | AffineFullyConne
         if _fit_i32(largest, weights, multipliers, offsets):
             epilogue, bias, parameters = widened(epilogue, bias, parameters)
             task = replace(task, epilogue=epilogue, bias=bias, parameters=parameters, narrow=True)
-    choose(state, task, SUMS)
+    choose(state, task, BLOCKED)
 
 
 RULES: Rules = {BlockedFullyConnectedOp: _blocked, AffineFullyConnectedOp: _blocked}

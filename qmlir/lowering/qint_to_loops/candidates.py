@@ -225,7 +225,6 @@ SATURATING = [Candidate("saturating pairs", lower_contraction)]
 """The kernel of sums of which each pair saturates."""
 
 SUMS: Sequence[Candidate[Arithmetic]] = (
-    Candidate("nibbles", nibbles.lower_nibbles, lambda m: m.vectors, nibbles.why_not),
     Candidate(
         "matrix unit",
         _in(_in_signed_quads, matrix_unit.lower_matrices),
@@ -250,6 +249,12 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
     SINGLES,
 )
 """Kernels of contractions with constant weights."""
+
+BLOCKED: Sequence[Candidate[Arithmetic]] = (
+    Candidate("nibbles", nibbles.lower_nibbles, lambda m: m.vectors, nibbles.why_not),
+    *SUMS,
+)
+"""Kernels of those whose weights have a multiplier for each block."""
 
 
 # ---------------------------------------------------------------------------------------------------------------

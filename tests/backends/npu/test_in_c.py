@@ -122,6 +122,8 @@ def test_a_fault_in_c_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library.Library, "run", lambda *_: Status.SUM)
     with pytest.raises(Fault, match="must be executed alike in C and in Python, got a fault in C alone: a sum beyond"):
         Simulator(Layer.random().program(), DEVICE, simulator="c").run(image())
+    simulator = Simulator(Layer.random().program(), DEVICE, simulator="python")
+    assert np.array_equal(simulator.run(image())[0], Layer.random().expected(image()))
 
 
 def test_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,6 +175,9 @@ def test_weights_are_made_of_the_file_when_they_are_asked_for(tmp_path: Path) ->
         file.write(b"more")
     with pytest.raises(FileError, match=r"must stay as it is while a network of it is in use.*load the network again"):
         _ = op.value.array
+    again = qmlir.load(path, bind={"context": PLACES})
+    (op,) = [o for o in again.walk() if isinstance(o, ConstantOp) and tensor_name(o.y) == "blk.0.attn_q.weight"]
+    np.testing.assert_array_equal(op.value.array, before)
 
 
 @pytest.mark.slow

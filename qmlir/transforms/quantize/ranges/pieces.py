@@ -120,6 +120,8 @@ class _Stretch:
 
     def ends(self, size: int) -> list[int]:
         """The places behind each piece."""
+        if not self.operations:
+            return []
         count, weights = len(self.operations), set[SSAValue]()
         carried, held = self._carried(), self._held_together()
         found, taken, best = list[int](), 0, 0
@@ -136,7 +138,7 @@ class _Stretch:
                 weights = {v for o in behind for v in o.operands if isinstance(v.owner, ConstantOp)}
                 taken = sum(map(bytes_of, weights)) + sum(bytes_of(r) for o in behind for r in o.results)
                 best = 0
-        return [*found, count] if count else []
+        return [*found, count]
 
     def _carried(self) -> list[int]:
         """For each place, the bytes of a call that the operations from there on read from those before."""
