@@ -7,19 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples.test_plugin import Environment
+from tests.examples.test_plugin import Environment, installed
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Environment:
-    folder = tmp_path_factory.mktemp("encoder")
-    made = Environment(folder / "venv", root)
-    source = folder / "encoder"
-    shutil.copytree(root / "examples" / "encoder", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
-    made.run("python", "-m", "pip", "install", "--quiet", "--no-deps", source)
-    return made
+    return installed(root, tmp_path_factory.mktemp("encoder"), "encoder")
 
 
 def test_the_page(environment: Environment, root: Path, tmp_path: Path) -> None:

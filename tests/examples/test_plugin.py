@@ -40,14 +40,18 @@ class Environment:
         return done.stdout
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Environment:
-    folder = tmp_path_factory.mktemp("plugin")
+def installed(root: Path, folder: Path, example: str) -> Environment:
+    """An environment in which the package of an example is installed from a copy of its folder."""
     made = Environment(folder / "venv", root)
-    source = folder / "plugin"
-    shutil.copytree(root / "examples" / "plugin", source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    source = folder / example
+    shutil.copytree(root / "examples" / example, source, ignore=shutil.ignore_patterns("build", "*.egg-info"))
     made.run("python", "-m", "pip", "install", "--quiet", "--no-deps", source)
     return made
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory, root: Path) -> Environment:
+    return installed(root, tmp_path_factory.mktemp("plugin"), "plugin")
 
 
 def test_the_page(environment: Environment, root: Path, tmp_path: Path) -> None:
