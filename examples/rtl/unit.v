@@ -73,6 +73,20 @@ module unit #(
         clamped = x < r[LOWER] ? r[LOWER] : x > r[UPPER] ? r[UPPER] : x;
     endfunction
 
+    // Goes on to the next of `columns` places of `rows` rows; behind the last one the unit is idle.
+    task next_place(input signed [31:0] rows, input signed [31:0] columns);
+        begin
+            column <= column + 1 == columns ? 0 : column + 1;
+            if (column + 1 == columns) begin
+                row <= row + 1;
+                if (row + 1 == rows) begin
+                    busy <= 0;
+                    state <= IDLE;
+                end
+            end
+        end
+    endtask
+
     wire last_term = term + 1 == r[KERNEL_ROWS] * r[KERNEL_COLUMNS] * r[CHANNELS];
     wire last_channel = channel + 1 == r[CHANNELS];
     wire last_tap = j + 1 == r[KERNEL_COLUMNS];
@@ -151,14 +165,7 @@ module unit #(
                     else begin
                         first <= 0;
                         tile <= 0;
-                        column <= column + 1 == r[OUT_COLUMNS] ? 0 : column + 1;
-                        if (column + 1 == r[OUT_COLUMNS]) begin
-                            row <= row + 1;
-                            if (row + 1 == r[OUT_ROWS]) begin
-                                busy <= 0;
-                                state <= IDLE;
-                            end
-                        end
+                        next_place(r[OUT_ROWS], r[OUT_COLUMNS]);
                     end
                 end
 
@@ -172,16 +179,7 @@ module unit #(
                     memory[r[TARGET] + row * r[TARGET_ROW] + column * r[TARGET_PIXEL] + channel] <= sum[7:0];
                     written <= written + 1;
                     channel <= last_channel ? 0 : channel + 1;
-                    if (last_channel) begin
-                        column <= column + 1 == r[COLUMNS] ? 0 : column + 1;
-                        if (column + 1 == r[COLUMNS]) begin
-                            row <= row + 1;
-                            if (row + 1 == r[ROWS]) begin
-                                busy <= 0;
-                                state <= IDLE;
-                            end
-                        end
-                    end
+                    if (last_channel) next_place(r[ROWS], r[COLUMNS]);
                 end
                 default: state <= IDLE;
             endcase
