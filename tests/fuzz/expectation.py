@@ -5,8 +5,10 @@ at most, of twice that if steps are powers of two or one bit is left for more. E
 weights to theirs; several draws move the steps against the values. Weights have steps by their largest magnitude in
 the first draw. Each other draw takes steps at random of those whose square error is near the least, which may cut off
 the largest weights: weights that happen to lie on the steps of one draw, or whose errors happen to cancel in a sum, do
-not raise what their channel is expected to keep; weights that some steps hold exactly do. Whatever the quantizer
-decides, a network that is worse than this by more than half of its decibels has lost something that its bits hold.
+not raise what their channel is expected to keep; weights that some steps hold exactly do. Where rules give layers
+weights of other bits, draws take turns with them: more bits have other steps, which need not hold what fewer do, as
+15 steps hold −3, 1 and 2 exactly and 127 do not. Whatever the quantizer decides, a network that is worse than this by
+more than half of its decibels has lost something that its bits hold.
 
 The simulation knows nothing of qmlir. Where a function magnifies what rounding does to its inputs, it does so here too,
 so that what is ill-conditioned has a low expectation. Within a recurrent layer sums are rounded before its gates: its
@@ -229,9 +231,10 @@ def rounded(
     graph = _with_biased_keys(_with_spelled_grids(graph, exact[0]))
     random = np.random.default_rng(0)
     draws = list[list[dict[str, Array]]]()
+    widths = options.widths_of_weights
     for draw in range(count):
         moving = random if draw else None
-        changed = _with_rounded_constants(graph, options, moving)
+        changed = _with_rounded_constants(graph, options, moving, widths[draw % len(widths)])
         if moving is not None:
             changed = _with_rounded_gates(changed, options, exact, moving)
         change, oracle = _rounding(steps, moving), Oracle(changed)
@@ -318,8 +321,15 @@ def _with_biased_keys(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes), constants=constants)
 
 
-def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Generator | None) -> Graph:
-    """The network with its constant floats on steps of their own, those of the largest magnitude or drawn at random."""
+def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Generator | None, width: int) -> Graph:
+    """The network with its constant floats on steps of their own, those of the largest magnitude or drawn at random.
+
+    Args:
+        graph: The network.
+        options: How it is quantized.
+        random: Where choices come from; None for steps of the largest magnitude.
+        width: The bits of weights.
+    """
     kept = {name for node in graph.nodes if node.operator in EXACT_CONSTANTS for name in node.inputs}
     operators = {n.operator for n in graph.nodes}
     folded = "BatchNormalization" in operators
@@ -328,7 +338,7 @@ def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Ge
         if name in kept or array.dtype.kind != "f" or array.size < least or (folded and array.ndim < 2):
             continue
         weighs = _is_weight(graph, name, array)
-        bits = options.weight_bits if weighs else options.activation_bits
+        bits = width if weighs else options.activation_bits
         if not weighs and array.ndim < 2:
             bits = min(8 if "int8" in options.every("bias") else 16, bits)
         exact = array.astype(np.float64)

@@ -89,7 +89,13 @@ class Options:
     @property
     def weight_bits(self) -> int:
         """The least bits that a weight may have."""
-        return min(BITS[p] if p != "same" else self.activation_bits for p in self.every("weight_precision"))
+        return self.widths_of_weights[0]
+
+    @property
+    def widths_of_weights(self) -> list[int]:
+        """All bits that a weight may have, in rising order."""
+        given = self.every("weight_precision")
+        return sorted({BITS[p] if p != "same" else self.activation_bits for p in given})
 
     def __str__(self) -> str:
         plain = Options()

@@ -45,6 +45,15 @@ def test_channels_that_their_bits_hold_are_expected(options: Options) -> None:
     assert min(expected(WEIGHTS, options)) > 40
 
 
+def test_bits_of_a_rule_have_steps_of_their_own() -> None:
+    """5 bits hold whole numbers up to 3 exactly, 8 bits do not."""
+    options = Options(precision="int16", weight_precision="int5", per_channel=False)
+    weights = [-3.0, 1.0, 2.0, -2.0]
+    assert min(expected(weights, options)) > 70
+    rule = {"name": "n_y", "precision": "int16", "weight_precision": "int8"}
+    assert min(expected(weights, replace(options, rules=(rule,)))) < 50
+
+
 def test_weights_between_powers_of_two_raise_no_expectation() -> None:
     """9.5 steps of 1/8 leave 25 dB, 8 of them leave all."""
     powers = Options("symmetric_with_power2_scale", precision="int16", weight_precision="int5")

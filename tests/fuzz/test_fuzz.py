@@ -276,6 +276,51 @@ def test_an_average_behind_a_clip_is_no_finding() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_a_softmax_behind_a_clip_is_no_finding() -> None:
+    """Of 12 bits the file has a Clip, which leaves the softmax to floats when it is read again: one is near a tie."""
+    nodes = (
+        Node("Softmax", ("x",), ("p",)),
+        Node("Quant", ("p", "scale", "zero", "bits"), ("y",), {"signed": 0}, "finn.custom_op.general"),
+    )
+    constants = {"scale": np.float32(0.00023658570717088878), "zero": np.float32(1462), "bits": np.float32(12)}
+    x = np.random.default_rng(2).normal(size=(4000, 5)).astype(np.float32)
+    graph = Graph(nodes, {n: np.asarray(a) for n, a in constants.items()}, {"x": (x,)}, ("y",), 21)
+    assert check(Case(graph, Options(precision="uint8", format="onnx-qoperator"))).findings == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_onnxruntime_has_no_digits_of_is_measured_on_floats() -> None:
+    """Its hyperbolic tangent of 1.5e-7 is 1.2e-7: what is reported is measured against the float network's."""
+    constants = {
+        "w": np.array([[[-0.0342, -0.0372], [0.2046, 0.1115]]], np.float32),
+        "r": np.array([[[0.1748, 0.0449], [0.057, 0.0039]]], np.float32),
+    }
+    x = np.zeros((2, 5, 2), np.float32)
+    x[1, 4] = 4.76837158203125e-07
+    graph = Graph(
+        (Node("RNN", ("x", "w", "r"), ("y", ""), {"hidden_size": 2}),), constants, {"x": (x, x * 0)}, ("y",), 21
+    )
+    (feed, _) = graph.feeds()
+    (ours,) = qmlir.reference(load_onnx(graph.model())).run(feed)
+    assert np.abs(Oracle(graph).run(feed)["y"] / ours - 1)[1, 0, 4].max() > 0.2
+    options = Options(schema="symmetric", weight_precision="int6", weight_levels="codebook", data=True)
+    assert check(Case(graph, options)).findings == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_collapse_that_nothing_warns_of_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One input is a hundred thousand times the others, of which 8 bits leave nothing."""
+    x = np.full((4, 8), 1e-3, np.float32)
+    x[:, 0] = 100
+    constants = {"w": np.eye(8, dtype=np.float32)[:, 1:]}
+    case = Case(Graph((Node("MatMul", ("x", "w"), ("y",)),), constants, {"x": (x,)}, ("y",), 21), Options(data=True))
+    assert check(case).findings == []
+    monkeypatch.setattr("qmlir.analysis.measured.warn_of_quality", lambda *_: None)
+    (found,) = check(case).findings
+    assert (found.check, found.kind) == ("reported", "silent")
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_results_of_which_some_elements_count_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many as the network says beside them; onnxruntime's results end behind these."""
     samples = tuple(np.array(x, np.float32) for x in ([[1, 0], [3, 4]], [[0, 2], [3, 4]]))

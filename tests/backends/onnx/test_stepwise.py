@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 from tests.backends.onnx.stepwise import FloatErrors, Steps, compare
 from tests.backends.quantized_text import network
@@ -66,6 +68,34 @@ def test_floats_that_cancel_have_the_room_that_their_last_places_leave(tmp_path:
     assert compare(module, tmp_path / "shown.onnx", [apart]) == compare(
         module, tmp_path / "shown.onnx", [apart], errors=FloatErrors(tiny=2e-8)
     )
+
+
+def attention(out: str) -> ModuleOp:
+    """Attention to 18 places whose scores are far below the greatest, on bytes, with results of a type."""
+    x, v = "!quant.uniform<i8:f32, 0.0592:127>", "!quant.uniform<i8:f32, 0.00518:-17>"
+    return network(f"""
+      func.func @main(%x: tensor<4x18xf32>, %v: tensor<18x16xf32>) -> tensor<4x16xf32> {{
+        %q = quant.qcast %x : tensor<4x18xf32> to tensor<4x18x{x}>
+        %r = quant.qcast %v : tensor<18x16xf32> to tensor<18x16x{v}>
+        %a = nn.attend %q, %r : tensor<4x18x{x}>, tensor<18x16x{v}> -> tensor<4x16x{out}>
+        %y = quant.dcast %a : tensor<4x16x{out}> to tensor<4x16xf32>
+        func.return %y : tensor<4x16xf32>
+      }}""")
+
+
+def test_attention_has_the_room_of_its_exponentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """17 exponentials below half a step of 2^-15 are 0 in integers: less than a step of bytes, some of 16 bits."""
+    x = np.full((4, 18), -0.0592 * 188, np.float32)
+    x[:, 3] = 0
+    v = np.where(np.arange(18)[:, None] == 3, -0.57, 0.74) * np.ones((18, 16), np.float32)
+    feeds = [{"input0": x, "input1": v.astype(np.float32)}]
+    words, bytes_ = (f"!quant.uniform<{t}>" for t in ("i16:f32, 4.494e-5", "i8:f32, 0.00518:-17"))
+    for out in (words, bytes_):
+        assert compare(attention(out), tmp_path / "shown.onnx", feeds).most <= 1
+    assert compare(attention(words), tmp_path / "shown.onnx", feeds, "onnx-integer").most == 0
+    monkeypatch.setattr("tests.backends.onnx.stepwise._room_of_exponentials", lambda op, values: 0)
+    assert compare(attention(words), tmp_path / "shown.onnx", feeds).most > 1
+    assert compare(attention(bytes_), tmp_path / "shown.onnx", feeds).most <= 1
 
 
 def test_each_channel_has_the_room_of_its_own_steps(tmp_path: Path) -> None:
