@@ -7,8 +7,9 @@ the first draw. Each other draw takes steps at random of those whose square erro
 the largest weights: weights that happen to lie on the steps of one draw, or whose errors happen to cancel in a sum, do
 not raise what their channel is expected to keep; weights that some steps hold exactly do. Where rules give layers
 weights of other bits, draws take turns with them: more bits have other steps, which need not hold what fewer do, as
-15 steps hold −3, 1 and 2 exactly and 127 do not. Whatever the quantizer decides, a network that is worse than this by
-more than half of its decibels has lost something that its bits hold.
+15 steps hold −3, 1 and 2 exactly and 127 do not. A codebook has entries for all channels, so that none can expect what
+even steps hold exactly: its draws have steps that do not end at the largest weight. Whatever the quantizer decides, a
+network that is worse than this by more than half of its decibels has lost something that its bits hold.
 
 The simulation knows nothing of qmlir. Where a function magnifies what rounding does to its inputs, it does so here too,
 so that what is ill-conditioned has a low expectation. Within a recurrent layer sums are rounded before its gates: its
@@ -350,7 +351,10 @@ def _with_rounded_constants(graph: Graph, options: Options, random: np.random.Ge
             # A factor that is folded into weights moves them against the powers of two.
             factor = random.uniform(1.0, 2.0, step.shape) if random is not None and operators & FACTORS else 1.0
             step = 2 ** np.ceil(np.log2(step * factor)) / factor
-        if random is not None and weighs and not glow:
+        if random is not None and weighs and options.weight_levels == "codebook":
+            step = step * random.uniform(0.75, 1.0, step.shape)
+            values = np.rint(exact / step) * step
+        elif random is not None and weighs and not glow:
             factors = 0.5 ** np.arange(3) if _has_powers(options) else np.linspace(1.0, 0.25, 31)
             values = _fitted(exact, step * factors.reshape(-1, *[1] * step.ndim), levels, axes, random)
         else:

@@ -45,6 +45,13 @@ def test_channels_that_their_bits_hold_are_expected(options: Options) -> None:
     assert min(expected(WEIGHTS, options)) > 40
 
 
+def test_a_codebook_holds_no_channel_exactly() -> None:
+    """Its entries are chosen for all channels; even steps are for each."""
+    even = Options(precision="int16", weight_precision="int3")
+    assert min(expected([3.0, -1.0, 2.0], even)) > 40
+    assert max(expected([3.0, -1.0, 2.0], replace(even, weight_levels="codebook"))) < 30
+
+
 def test_bits_of_a_rule_have_steps_of_their_own() -> None:
     """5 bits hold whole numbers up to 3 exactly, 8 bits do not."""
     options = Options(precision="int16", weight_precision="int5", per_channel=False)
