@@ -88,6 +88,7 @@ class Widened:
     reasons    tensor → what was changed there, and why
     costs      what it costs beside int8, in words
     ended      the seconds after which the search was ended; None if it ended by itself
+    too_large  tensor of a layer that alone errs too much → its part of the MACs, which is too much for float
     """
 
     quantized: ModuleOp
@@ -97,13 +98,14 @@ class Widened:
     reasons: Mapping[str, str]
     costs: str
     ended: float | None = None
+    too_large: Mapping[str, float] = field(default_factory=dict[str, float])
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what was changed as plain data for JSON."""
         sqnr = {"before": self.before.sqnr, "after": self.quality.sqnr}
         found: dict[str, Any] = {k: None if v is None or math.isinf(v) else v for k, v in sqnr.items()}
         found |= {"reached": reached(self.quality), "costs": self.costs, "reasons": dict(self.reasons)}
-        found["ended"] = self.ended
+        found |= {"ended": self.ended, "too_large": dict(self.too_large)}
         return found | {"policy": self.policy.as_dict()}
 
     def lines(self) -> Iterator[str]:
@@ -122,6 +124,9 @@ class Widened:
             yield f"auto: the search was ended after {self.ended:g} s; --auto-seconds gives it more"
         elif not reached(self.quality):
             yield f"auto: nothing that is allowed helps further towards {TARGET:g} dB"
+            for tensor, share in self.too_large.items():
+                rule = f'--rule "name={tensor} keep-float=true" makes it float'
+                yield f"  {tensor}: alone errs too much, but has {100 * share:.0f} % of the MACs; {rule}"
         yield f"auto: {FORBIDDING}"
 
 
@@ -256,6 +261,7 @@ class _Search:
     recipe: str | None = None
     levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
     refused: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    too_large: dict[str, float] = field(default_factory=dict[str, float])
 
     def run(self) -> None:
         """Raises operations step by step: on int8, then on 16 bits for all data."""
@@ -407,6 +413,7 @@ class _Search:
         They are the first of those with the largest effects behind which the errors of all others together are small
         enough. Where these are most of the network, none is raised.
         """
+        self.too_large = {}
         quantized, verdict = self.current.quantized, self.current.verdict
         some = verdict.worst_samples(max(1, min(SAMPLES, affordable_samples(self.module) // 8)))
         effects = Effects(*self.judges[0].with_logits(quantized), some, compiled=self.injected)
@@ -438,6 +445,9 @@ class _Search:
     def _raise(self, culprit: Culprit, parts: "_Parts", makers: Mapping[str, Operation], *, floats: bool) -> bool:
         """Gives the parts of an operation that err a level more, floats if allowed; returns whether there was one."""
         op, name = makers[culprit.tensor], culprit.tensor
+        share = self.macs.get(name, 0) / max(1, sum(self.macs.values()))
+        if floats and share > FLOAT_SHARE:
+            self.too_large[name] = share
         asked: list[tuple[str, str]] = []
         if parts.result(name):
             asked.append((name, "result"))
@@ -484,7 +494,8 @@ class _Search:
         _tell(best.quantized, reasons)
         costs = _costs(first.quantized, best.quantized, None if best is first else (self.seen or self.samples)[0])
         qualities = best.verdict.quality, first.verdict.quality
-        return Widened(best.quantized, *qualities, best.policy, reasons, costs, self.seconds if self.ended else None)
+        ended = self.seconds if self.ended else None
+        return Widened(best.quantized, *qualities, best.policy, reasons, costs, ended, self.too_large)
 
 
 WIDE: tuple[Mapping[str, str], ...] = ({"precision": "int16", "weight_precision": "int8"}, {"precision": "int16"})

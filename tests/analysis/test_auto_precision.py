@@ -10,7 +10,7 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper, save
 
 import qmlir
-from qmlir.analysis.auto_precision import FLOAT_SHARE, FORBIDDING, without_auto
+from qmlir.analysis.auto_precision import FORBIDDING, without_auto
 from qmlir.analysis.quality import OutputQuality, Quality
 from qmlir.analysis.target import TARGET, reached
 from qmlir.compiler import main_function
@@ -121,16 +121,44 @@ def test_a_rule_of_the_users_holds(cancelling: Path) -> None:
     assert len(pinned) == 2
 
 
-@pytest.mark.slow
-def test_layers_of_many_products_never_become_float(tmp_path: Path) -> None:
-    """Two layers have half of the products each, so that both would be more than a share of them."""
-    small = write_small(tmp_path)
-    data = [each[None] for each in small.samples]
-    policy = {"rules": [{"name": "scores", "range": [-0.01, 0.01]}]}  # which 16 bits do not repair
-    q = qmlir.quantize(small.onnx, data=data, policy=policy, precision="auto")
-    assert FLOAT_SHARE < 0.1
+def amplifying(folder: Path, height: float) -> Path:
+    """y = x · w, where the first of 32 channels of x is as much higher than the others, and w does not read it."""
+    w = np.random.default_rng(0).standard_normal((32, 16)).astype(np.float32)
+    w[0] = 0
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "amplifying",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 32])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 16])],
+        [numpy_helper.from_array(w, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    save(model, str(folder / "amplifying.onnx"))
+    np.savez(folder / "samples.npz", x=np.concatenate(SAMPLES) * np.where(np.arange(32) == 0, height, 1).astype("f"))
+    return folder / "amplifying.onnx"
+
+
+@pytest.mark.parametrize("height", [1e4, 1e6])
+def test_a_layer_of_many_products_is_named_and_never_becomes_float(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, height: float
+) -> None:
+    """Where 16 bits gain something and where they gain nothing; the rule that the line tells works."""
+    network = amplifying(tmp_path, height)
+    options = ("--data", tmp_path / "samples.npz", "--precision", "auto", "-o", tmp_path / "q.mlir")
+    assert run("quantize", network, *options, "--json", tmp_path / "q.json") == 0
+    (rule,) = re.findall(r'^  y: alone errs too much, but has 100 % of the MACs; --rule "(.*)" makes it float$',
+                         capsys.readouterr().out, re.MULTILINE)  # fmt: skip
+    assert yaml.safe_load((tmp_path / "q.json").read_text())["auto"]["too_large"] == {"y": 1}
+    q = qmlir.load(tmp_path / "q.mlir")
     assert {entry.outcome for entry in qmlir.decisions(q)} == {"quantized"}
     assert not reached(qmlir.quality(q))
+    assert run("quantize", network, *options, "--rule", rule) == 0
+    assert reached(qmlir.quality(tmp_path / "q.mlir"))
+    assert "errs too much" not in capsys.readouterr().out
+    if height == 1e4:
+        monkeypatch.setattr("qmlir.analysis.auto_precision.FLOAT_SHARE", 1.0)
+        assert run("quantize", network, *options) == 0
+        assert reached(qmlir.quality(tmp_path / "q.mlir"))
 
 
 @pytest.mark.parametrize(
