@@ -227,6 +227,21 @@ func.func @computed_gain(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   func.return %y : tensor<4x8xf32>
 }
 
+// A share that is cut off where none of a few elements has one as large: no softmax alone. A bound that float32 does not
+// tell from 1 cuts off nothing.
+// CHECK-LABEL: func.func @cut_off
+// CHECK-NEXT: %[[P:.*]] = nn.softmax %x {axis = 1 : i64}
+// CHECK-NEXT: %[[Y:.*]] = nn.clamp %[[P]] {max = 5.000000e-01 : f32}
+// CHECK-NEXT: %[[Q:.*]] = nn.softmax %x {axis = 1 : i64}
+// CHECK-NEXT: func.return %[[Y]], %[[Q]]
+func.func @cut_off(%x: tensor<4x64xf32>) -> (tensor<4x64xf32>, tensor<4x64xf32>) {
+  %0 = nn.softmax %x {axis = 1 : i64} : tensor<4x64xf32> -> tensor<4x64xf32>
+  %1 = nn.clamp %0 {max = 0.5 : f32} : tensor<4x64xf32> -> tensor<4x64xf32>
+  %2 = nn.softmax %x {axis = 1 : i64} : tensor<4x64xf32> -> tensor<4x64xf32>
+  %3 = nn.clamp %2 {max = 0.9999999 : f32} : tensor<4x64xf32> -> tensor<4x64xf32>
+  func.return %1, %3 : tensor<4x64xf32>, tensor<4x64xf32>
+}
+
 // Whatever shifts the exponents, if anything does; a logarithm of a sum of exponentials is computed against the greatest.
 // CHECK-LABEL: func.func @softmaxes
 // CHECK: %[[A:.*]] = nn.softmax %x {axis = 1 : i64}

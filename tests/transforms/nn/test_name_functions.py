@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from onnx import helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
@@ -59,3 +60,19 @@ def misses(given: Spelling, path: Path) -> str:
 def test_spellings_are_named(kind: str, tmp_path: Path) -> None:
     seeds = [i * len(KINDS) + KINDS.index(kind) for i in range(SHARE)]
     assert not [found for seed in seeds if (found := misses(spelling(seed), tmp_path / "net.onnx"))]
+
+
+@pytest.mark.parametrize("count", [3, 6, 64, 5000])
+@pytest.mark.parametrize("most", [0.02, 0.5, 0.95, 0.999])
+def test_what_cuts_shares_off_is_no_part_of_a_softmax(count: int, most: float, tmp_path: Path) -> None:
+    """However many elements share: of 64, each of the 5 that are tried first would have 5/64 at most."""
+    nodes = [helper.make_node("Softmax", ["x"], ["p"]), helper.make_node("Clip", ["p", "", "most"], ["y"])]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, count]) for name in "xy"]
+    bound = onnx.numpy_helper.from_array(np.array(most, np.float32), "most")
+    graph = helper.make_graph(nodes, "cut", ends[:1], ends[1:], [bound])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    x = np.random.default_rng(0).normal(size=(2, count)).astype(np.float32)
+    x[0, 1] = 30
+    (y,) = evaluate(main_function(named(model, tmp_path / "net.onnx")), [x])
+    (expected,) = ort.InferenceSession(tmp_path / "net.onnx").run(None, {"x": x})
+    np.testing.assert_allclose(y, np.asarray(expected), rtol=1e-5, atol=1e-6)

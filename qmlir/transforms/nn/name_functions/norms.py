@@ -15,10 +15,14 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.transforms.nn.name_functions.axes import Layout, Unreadable
 from qmlir.transforms.nn.name_functions.cones import Cone, Named, constant_along
 from qmlir.transforms.nn.name_functions.functions import CLOSE
+from qmlir.transforms.nn.name_functions.hinges import BENT
 from qmlir.transforms.nn.name_functions.probes import EXPONENTIALS, REDUCED, Probed, is_readable, probe
 
 SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (1, 1), (-3, 3), (0, 40), (2, 2), (0, 1e3))
 """Means and deviations of the probes. The first two tell the least and the greatest part of a sum of squares apart."""
+
+SHARES = ((0, 1), (0, 40), (0, 1e3), (0, 1e6))
+"""Means and deviations of probes whose softmax comes up to 1 in one place, however many there are."""
 
 OUTSIDE = 1.01e-6
 """The greatest number that may be added to a deviation, not to a variance, to count as an epsilon."""
@@ -48,7 +52,9 @@ def name_norm(cone: Cone) -> Named | None:
     axes = {a for dimension in probed.y.layout for a in dimension}
     writing = _Writing(cone, probed)
     if axes == set(range(len(probed.axes.sizes))):
-        return _softmax(writing) or _normalization(writing)
+        if (found := _softmax(writing)) is not None:
+            return found if not kinds & BENT or _reaches_one(cone, probed) else None
+        return _normalization(writing)
     if axes == set(range(len(probed.axes.sizes))) - set(probed.reduced) and not _has_extreme(cone):
         return _log_sum_exp(writing)
     return None
@@ -78,6 +84,20 @@ def _softmax(writing: "_Writing") -> Named | None:
             factor = 1.0 if abs(factor - 1) <= CLOSE else factor
             return Named(1 + (factor != 1), True, partial(writing.softmax, kind, factor))
     return None
+
+
+def _reaches_one(cone: Cone, probed: Probed) -> bool:
+    """Whether values are those of a softmax where an element has a share of 1, too.
+
+    Each element of the probes stands for several, and has its part of their share: what cuts off larger ones is seen
+    only where all elements are there.
+    """
+    axes = probed.axes.keeping(probed.reduced)
+    try:
+        every = probe(cone.base, cone.end, cone.operations, SHARES, axes, few=1)
+    except Unreadable:
+        return False
+    return _softmax(_Writing(cone, every)) is not None
 
 
 def _has_extreme(cone: Cone) -> bool:

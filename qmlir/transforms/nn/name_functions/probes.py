@@ -95,7 +95,10 @@ class Probed:
         return prod(self.axes.sizes[a] for a in self.reduced)
 
 
-def probe(base: SSAValue, end: SSAValue, cone: Sequence[Operation], settings: Sequence[tuple[float, float]]) -> Probed:
+def probe(
+    base: SSAValue, end: SSAValue, cone: Sequence[Operation], settings: Sequence[tuple[float, float]],
+    axes: Axes | None = None, few: int = FEW,
+) -> Probed:  # fmt: skip
     """Computes `end` from random values of `base`; each probe is there with both signs, negative ones behind.
 
     Args:
@@ -103,13 +106,15 @@ def probe(base: SSAValue, end: SSAValue, cone: Sequence[Operation], settings: Se
         end: The result of the last operation.
         cone: The operations between them, in order.
         settings: The mean and the deviation of each probe.
+        axes: The axes of `base`, if they are known.
+        few: The most elements along an axis along which no constant varies.
 
     Raises:
         Unreadable: An operation moves elements in a way that cannot be followed.
     """
-    axes = Axes.of(shape_of(base))
+    axes = axes or Axes.of(shape_of(base))
     while True:
-        extents = [size if a in axes.whole else min(size, FEW) for a, size in enumerate(axes.sizes)]
+        extents = [size if a in axes.whole else min(size, few) for a, size in enumerate(axes.sizes)]
         if 2 * len(settings) * prod(extents) > MOST or 0 in extents or len(extents) > MOST_AXES:
             raise Unreadable
         noise = _noise((len(settings), *extents))
