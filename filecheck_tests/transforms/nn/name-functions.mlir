@@ -227,6 +227,22 @@ func.func @computed_gain(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   func.return %y : tensor<4x8xf32>
 }
 
+// A ReLU under a bound far above 0, or with a number far below 1 that keeps a logarithm finite.
+// CHECK-LABEL: func.func @bounded
+// CHECK-NEXT: %[[A:.*]] = nn.relu %x : tensor<4xf32>
+// CHECK-NEXT: %[[B:.*]] = nn.clamp %[[A]] {max = 6.550400e+04 : f32}
+// CHECK: %[[C:.*]] = nn.relu %x : tensor<4xf32>
+// CHECK-NEXT: %[[D:.*]] = nn.add %[[C]], %{{.*}} : tensor<4xf32>, tensor<f32>
+// CHECK-NEXT: func.return %[[B]], %[[D]]
+func.func @bounded(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+  %1 = nn.clamp %0 {max = 65504.0 : f32} : tensor<4xf32> -> tensor<4xf32>
+  %tiny = nn.constant <tensor<f32>, [1.0e-12]> : tensor<f32>
+  %2 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+  %3 = nn.add %2, %tiny : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
+  func.return %1, %3 : tensor<4xf32>, tensor<4xf32>
+}
+
 // A share that is cut off where none of a few elements has one as large: no softmax alone. A bound that float32 does not
 // tell from 1 cuts off nothing.
 // CHECK-LABEL: func.func @cut_off

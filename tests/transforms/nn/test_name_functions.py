@@ -1,7 +1,9 @@
 """Functions, normalizations and softmaxes are named however a model spells them: random spellings, and real exports."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -62,17 +64,45 @@ def test_spellings_are_named(kind: str, tmp_path: Path) -> None:
     assert not [found for seed in seeds if (found := misses(spelling(seed), tmp_path / "net.onnx"))]
 
 
+def kept(operators: Sequence[tuple[str, float | None]], x: np.ndarray[Any, Any], path: Path) -> None:
+    """Holds a chain of operators, each with a second operand if one is given, to onnxruntime on an input."""
+    tensors = ["x", *(f"t{i}" for i in range(1, len(operators))), "y"]
+    nodes, constants = list[onnx.NodeProto](), list[onnx.TensorProto]()
+    for i, (operator, number) in enumerate(operators):
+        operands = [tensors[i]]
+        if number is not None:
+            constants.append(onnx.numpy_helper.from_array(np.array(number, np.float32), f"c{i}"))
+            # The second operand of Clip is the least number.
+            operands += ["", f"c{i}"] if operator == "Clip" and number > 1e-3 else [f"c{i}"]
+        nodes.append(helper.make_node(operator, operands, [tensors[i + 1]]))
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, x.shape) for name in "xy"]
+    graph = helper.make_graph(nodes, "chain", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    (y,) = evaluate(main_function(named(model, path)), [x])
+    (expected,) = ort.InferenceSession(path).run(None, {"x": x})
+    np.testing.assert_allclose(y, np.asarray(expected), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("count", [3, 6, 64, 5000])
 @pytest.mark.parametrize("most", [0.02, 0.5, 0.95, 0.999])
 def test_what_cuts_shares_off_is_no_part_of_a_softmax(count: int, most: float, tmp_path: Path) -> None:
     """However many elements share: of 64, each of the 5 that are tried first would have 5/64 at most."""
-    nodes = [helper.make_node("Softmax", ["x"], ["p"]), helper.make_node("Clip", ["p", "", "most"], ["y"])]
-    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, count]) for name in "xy"]
-    bound = onnx.numpy_helper.from_array(np.array(most, np.float32), "most")
-    graph = helper.make_graph(nodes, "cut", ends[:1], ends[1:], [bound])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     x = np.random.default_rng(0).normal(size=(2, count)).astype(np.float32)
     x[0, 1] = 30
-    (y,) = evaluate(main_function(named(model, tmp_path / "net.onnx")), [x])
-    (expected,) = ort.InferenceSession(tmp_path / "net.onnx").run(None, {"x": x})
-    np.testing.assert_allclose(y, np.asarray(expected), rtol=1e-5, atol=1e-6)
+    kept([("Softmax", None), ("Clip", most)], x, tmp_path / "net.onnx")
+
+
+@pytest.mark.parametrize("least", [1e-4, 1e-6, 1e-12, 1e-20])
+@pytest.mark.parametrize("operator", ["Clip", "Max", "Add"])
+@pytest.mark.parametrize("first", ["Softmax", "Relu", "Abs", "Sigmoid"])
+def test_what_keeps_a_logarithm_finite_stays(first: str, operator: str, least: float, tmp_path: Path) -> None:
+    x = np.array([[-2e4, -90, -1, 0, 1e-7, 1, 30, 2e4]], np.float32)
+    kept([(first, None), (operator, least), ("Log", None)], x, tmp_path / "net.onnx")
+
+
+@pytest.mark.parametrize("most", [50, 1500, 65504, 2e6])
+@pytest.mark.parametrize("operator", ["Clip", "Min"])
+@pytest.mark.parametrize("first", ["Relu", "LeakyRelu", "Abs", "Softplus", "HardSwish"])
+def test_what_bounds_a_function_stays(first: str, operator: str, most: float, tmp_path: Path) -> None:
+    x = np.array([[-4e6, -2e4, -1, 0, 1, 30, 2e4, 1e5, 3e6]], np.float32)
+    kept([(first, None), (operator, most)], x, tmp_path / "net.onnx")

@@ -16,8 +16,9 @@ from qmlir.transforms.nn.name_functions.axes import Unreadable
 from qmlir.transforms.nn.name_functions.cones import Cone, Named, constant_along
 from qmlir.transforms.nn.name_functions.probes import probe
 
-SETTINGS = ((0, 1), (0, 1e-3), (0, 1e3))
-"""Means and deviations of the probes."""
+SETTINGS = ((0, 1), (0, 1e-30), (0, 1e-3), (0, 1e3), (0, 1e30))
+"""Means and deviations of the probes: as small and as large as float32 holds with room for a slope, so that a bound
+that a model has beside the bend, such as 1e-12 before a logarithm or 65504, is seen."""
 
 EXACT = 1e-7
 """How far a line may be from its slope times the argument, as a share: f32 has as many digits."""

@@ -24,6 +24,9 @@ SETTINGS = ((0, 1), (0, 1e-4), (0, 1e-2), (1, 1), (-3, 3), (0, 40), (2, 2), (0, 
 SHARES = ((0, 1), (0, 40), (0, 1e3), (0, 1e6))
 """Means and deviations of probes whose softmax comes up to 1 in one place, however many there are."""
 
+LEAST_SHARE = 1e-35
+"""A share of which no digits count; float32 has none from 1e-45 on."""
+
 OUTSIDE = 1.01e-6
 """The greatest number that may be added to a deviation, not to a variance, to count as an epsilon."""
 
@@ -80,7 +83,8 @@ def _softmax(writing: "_Writing") -> Named | None:
         shifted = scaled - scaled.max(axis=tuple(a + 1 for a in probed.reduced), keepdims=True)
         total = probed.count * probed.mean(np.exp(shifted))
         wanted = shifted - np.log(total) if kind is nn.LogSoftmaxOp else np.exp(shifted) / total
-        if _is_near(y, wanted, 1.0):
+        # Of small shares the digits count, too: a logarithm behind may read them.
+        if _is_near(y, wanted, 1.0 if kind is nn.LogSoftmaxOp else LEAST_SHARE):
             factor = 1.0 if abs(factor - 1) <= CLOSE else factor
             return Named(1 + (factor != 1), True, partial(writing.softmax, kind, factor))
     return None
