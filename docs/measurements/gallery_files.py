@@ -8,8 +8,8 @@ that every tool of the comparison gets the same.
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath
 from typing import Any
 from wave import open as open_wave
 
@@ -146,17 +146,26 @@ def _music(find: Find, count: int) -> Sequence[Samples]:
 
 
 def _files(find: Find, count: int) -> Sequence[Samples]:
-    """The first and the last kilobyte of files of many kinds, as Magika reads them."""
-    by_kind: dict[str, list[Path]] = {}
-    for folder in (ROOT / "qmlir", ROOT / "docs", ROOT / "examples", ROOT / "tests", find("images"), find("models")):
+    """The first and the last kilobyte of files of many kinds, as Magika reads them.
+
+    Those of the wheels and of $QMLIR_SHARED, which stay as they are.
+    """
+    by_kind: dict[str, list[Callable[[], bytes]]] = {}
+    for wheel in sorted(WHEELS.glob("*.whl")):
+        archive = zipfile.ZipFile(wheel)
+        for member in sorted(archive.infolist(), key=lambda each: each.filename):
+            if member.file_size > 64:
+                name = PurePosixPath(member.filename)
+                by_kind.setdefault(name.suffix or name.name, []).append(partial(archive.read, member))
+    for folder in (find("images"), find("models")):
         for path in sorted(folder.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and path.stat().st_size > 64:
-                by_kind.setdefault(path.suffix or path.name, []).append(path)
+            if path.is_file() and path.stat().st_size > 64:
+                by_kind.setdefault(path.suffix or path.name, []).append(path.read_bytes)
     draw = np.random.default_rng(2)
-    order = [paths[i] for paths in by_kind.values() for i in draw.permutation(len(paths))[:6]]
+    order = [reads[i] for reads in by_kind.values() for i in draw.permutation(len(reads))[:6]]
     made: list[Sample] = []
     for at in draw.permutation(len(order))[:count]:
-        content = order[at].read_bytes()
+        content = order[at]()
         first, last = content[:4096].lstrip()[:1024], content[-4096:].rstrip()[-1024:]
         padded = [*first, *[256] * (1024 - len(first)), *[256] * (1024 - len(last)), *last]
         made.append({"": np.array([padded], np.int32)})
