@@ -222,6 +222,10 @@ class Code:
         """Weighted sums of vectors of bytes, saturated; `factors` are the operation's high, low, k_h, k_l and shift."""
         return self.emit(simd.AddBytesOp, [a.ssa, b.ssa, *(x.spread(a.lanes).ssa for x in factors)], a.type)
 
+    def add_words(self, a: Value, b: Value, *factors: Value) -> Value:
+        """Weighted sums of vectors of words, saturated; `factors` are the operation's high, low, k_h, k_l and shift."""
+        return self.emit(simd.AddWordsOp, [a.ssa, b.ssa, *(x.spread(a.lanes).ssa for x in factors)], a.type)
+
     def load_matrix(self, x: Buffer, at: Value, apart: Value, rows: int, columns: int) -> Value:
         """Rows of a matrix: x[at + r·apart + c], in a register of the processor's matrix unit."""
         type = VectorType(x.element, [rows, columns])

@@ -117,6 +117,7 @@ class MainLowering:
     at         the operation being lowered; new operations of main are inserted before it
     chosen     for each operation by number, the kernel and the reason (`record`)
     packed     what a kernel has packed of a buffer that operations read, by both
+    largest    bounds of the magnitudes of operands, by the operation that reads one and its position
     """
 
     module: ModuleOp
@@ -130,12 +131,17 @@ class MainLowering:
         self.chosen: dict[str, str] = {}
         self.packed_tables: list[tuple[Block, PackedTable]] = []  # the layers' matrices of bytes so far
         self.packed: dict[tuple[SSAValue, Kernel], SSAValue] = {}
+        self.largest: dict[tuple[Operation, int], int] = {}
 
     def note_table(self, table: PackedTable) -> None:
         """Notes the form in which the layer that is being lowered has its weights."""
         assert self.at is not None
         assert self.at.parent is not None
         self.packed_tables.append((self.at.parent, table))
+
+    def note_largest(self, tensor: SSAValue, largest: int) -> None:
+        """Notes a bound of a tensor's magnitudes for the operations that read the tensor."""
+        self.largest.update({(use.operation, use.index): largest for use in tensor.uses})
 
     # -- operands --------------------------------------------------------------------------------------------------
 

@@ -144,3 +144,24 @@
 %a, %k = "test.op"() : () -> (vector<16xi8>, vector<8xi32>)
 // add_bytes_c3: expected-error@+1 {{weights must be 1-D vectors with the 16 lanes of a, got vector<8xi32>}}
 %0 = simd.add_bytes %a, %a, %k, %k, %k, %k, %k : vector<16xi8>, vector<8xi32>
+
+// -----
+
+// C1: words are 1-D vectors
+%a, %k = "test.op"() : () -> (vector<2x8xi16>, vector<16xi32>)
+// add_words_c1: expected-error@+1 {{a and b must be 1-D vectors, got vector<2x8xi16>}}
+%0 = simd.add_words %a, %a, %k, %k, %k, %k, %k : vector<2x8xi16>, vector<16xi32>
+
+// -----
+
+// C2: the others are 1-D vectors
+%a, %k = "test.op"() : () -> (vector<16xi16>, vector<2x8xi32>)
+// add_words_c2: expected-error@+1 {{weights must be 1-D vectors with the 16 lanes of a, got vector<2x8xi32>}}
+%0 = simd.add_words %a, %a, %k, %k, %k, %k, %k : vector<16xi16>, vector<2x8xi32>
+
+// -----
+
+// C3: with equally many lanes
+%a, %k = "test.op"() : () -> (vector<16xi16>, vector<8xi32>)
+// add_words_c3: expected-error@+1 {{weights must be 1-D vectors with the 16 lanes of a, got vector<8xi32>}}
+%0 = simd.add_words %a, %a, %k, %k, %k, %k, %k : vector<16xi16>, vector<8xi32>

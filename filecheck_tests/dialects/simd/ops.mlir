@@ -34,6 +34,11 @@ func.func @sum(%a: vector<16xi8>, %b: vector<16xi8>, %w: vector<16xi32>, %k: vec
   func.return %0 : vector<16xi8>
 }
 
+func.func @sum_of_words(%a: vector<16xi16>, %b: vector<16xi16>, %w: vector<16xi32>, %k: vector<16xi32>) -> vector<16xi16> {
+  %0 = simd.add_words %a, %b, %w, %w, %k, %k, %k : vector<16xi16>, vector<16xi32>
+  func.return %0 : vector<16xi16>
+}
+
 // CHECK: %0 = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
 // CHECK-NEXT: %1 = simd.mul_shift_round %0, %q, %s : vector<8xi32>
 // CHECK-NEXT: %2 = simd.mul_add_shift_round %0, %q, %1, %s, %s : vector<8xi32>
@@ -51,3 +56,5 @@ func.func @sum(%a: vector<16xi8>, %b: vector<16xi8>, %w: vector<16xi32>, %k: vec
 // CHECK: %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<32xi8>
 
 // CHECK: %0 = simd.add_bytes %a, %b, %w, %w, %k, %k, %k : vector<16xi8>, vector<16xi32>
+
+// CHECK: %0 = simd.add_words %a, %b, %w, %w, %k, %k, %k : vector<16xi16>, vector<16xi32>

@@ -239,3 +239,23 @@ func.func private @saturate(%x: vector<64xi32>) -> vector<64xi8> {
 // AVX512-COUNT-2: "llvm.x86.avx512.packssdw.512"
 // AVX512-NEXT: [[MIXED:%.*]] = llvm.call_intrinsic "llvm.x86.avx512.packsswb.512"
 // AVX512-NEXT: llvm.shufflevector [[MIXED]], [[MIXED]] [0, 1, 2, 3, 16, 17, 18, 19, 32, 33, 34, 35, 48, 49, 50, 51, 4, 5, 6, 7
+
+// Words of a and b in turn; what is packed is in order again.
+func.func private @sum_of_words(%a: vector<32xi16>, %b: vector<32xi16>, %w: vector<32xi32>, %k: vector<32xi32>) -> vector<32xi16> {
+  %0 = simd.add_words %a, %b, %w, %w, %k, %k, %k : vector<32xi16>, vector<32xi32>
+  func.return %0 : vector<32xi16>
+}
+
+// CHECK-LABEL: @sum_of_words
+// CHECK: "llvm.smin.v32i32"
+// CHECK: llvm.trunc {{.*}} : vector<32xi32> to vector<32xi16>
+
+// AVX2-LABEL: @sum_of_words
+// AVX2: llvm.shufflevector %{{.*}}, %{{.*}} [0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9, 25, 10, 26, 11, 27]
+// AVX2-COUNT-2: "llvm.x86.avx2.pmadd.wd"
+// AVX2: llvm.shufflevector %{{.*}}, %{{.*}} [4, 20, 5, 21, 6, 22, 7, 23, 12, 28, 13, 29, 14, 30, 15, 31]
+// AVX2-COUNT-2: "llvm.x86.avx2.pmadd.wd"
+// AVX2: "llvm.x86.avx2.packssdw"
+// AVX512-LABEL: @sum_of_words
+// AVX512-COUNT-4: "llvm.x86.avx512.pmaddw.d.512"
+// AVX512: "llvm.x86.avx512.packssdw.512"

@@ -74,3 +74,23 @@ func.func @main(%x: tensor<4xi16>) -> tensor<4xi16> {
   %y = qint.div %x, %x {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
   func.return %y : tensor<4xi16>
 }
+
+// -----
+
+// Words are added by pairs of products where the processor packs: 196613 is 3·2^16 + 5 and −70000 is −1·2^16 − 4464. With
+// rounding and zero points, 2·196613 = 6·2^16 + 10 taken off and −3·70000 = −4·2^16 + 52144 added to 2^17.
+// CHECK-LABEL: func.func @words
+// AVX512-LABEL: func.func @words
+func.func @words(%a: tensor<96xi16>, %b: tensor<96xi16>) -> tensor<96xi16> {
+  // AVX512: qmlir.constant_buffer <tensor<1xi32>, [-65533]>
+  // AVX512: qmlir.constant_buffer <tensor<1xi32>, [-292552699]>
+  // AVX512: qmlir.constant_buffer <tensor<1xi32>, [-8]>
+  // AVX512: qmlir.constant_buffer <tensor<1xi32>, [52134]>
+  // AVX512: qmlir.constant_buffer <tensor<1xi32>, [2]>
+  %s = qint.add %a, %b {lhs_zero_point = 2 : i32, rhs_zero_point = -3 : i32, multipliers = array<i64: 196613, -70000>, shift = 18 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<96xi16>, tensor<96xi16> -> tensor<96xi16>
+  func.return %s : tensor<96xi16>
+}
+// CHECK: func.func private @qint_add_0
+// CHECK: simd.mul_add_shift_round {{.*}} : vector<16xi32>
+// AVX512: func.func private @qint_add_0
+// AVX512: simd.add_words {{.*}} : vector<32xi16>, vector<32xi32>

@@ -116,10 +116,15 @@ class DivideRowsOp(OfRowsOp):
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [None]
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a reciprocal fits 32 bits."""
+        return width_of(self.x) <= 16 and self.limit.value.data < 1 << 8
+
     def formula(self) -> DividedRows:
         """The arithmetic."""
         limit = self.limit.value.data
-        bits = SHORT if width_of(self.x) <= 16 and limit < 1 << 8 else LONG
+        bits = SHORT if self.is_short else LONG
         fraction = bits - limit.bit_length()
         return DividedRows(self.zero_point.value.data, limit, fraction, dtype_of(element_of(self.y)))
 

@@ -1,5 +1,6 @@
 """simd: the few vector operations that processors have but for which LLVM has no portable name."""
 
+import abc
 from typing import ClassVar
 
 import numpy as np
@@ -438,22 +439,62 @@ class SaturateBytesOp(IRDLOperation):
         return x.clip(-128, 127).astype("i1")
 
 
-@irdl_op_definition
-class AddBytesOp(IRDLOperation):
-    """Adds two weighted bytes, shifts and saturates the sum: sat8((h + (l >> 16)) >> shift), all in i32 mod 2^32.
+class AddPairsOp(IRDLOperation, abc.ABC):
+    """Adds two weighted integers, shifts and saturates the sum: sat((h + (l >> 16)) >> shift), all in i32 mod 2^32.
 
-        %r = simd.add_bytes %a, %b, %high, %low, %k_h, %k_l, %shift : vector<64xi8>, vector<64xi32>
+        h = k_h + a·high.0 + b·high.1          l = k_l + a·low.0 + b·low.1
 
-        h = k_h + u8(a)·high.0 + u8(b)·high.1          l = k_l + u8(a)·low.0 + u8(b)·low.1
+    `.0` is the low half of an i32, `.1` the high half, both read as signed integers. The shifts are arithmetic, and the
+    result is signed.
 
-    The bits of `a` and `b` are read as unsigned integers. `.0` is the low half of an i32, `.1` the high half, both read
-    as signed integers. The shifts are arithmetic, and the result is signed.
-
-    (C1) `a`, `b` and the result are one type, a 1-D vector of i8;
+    (C1) `a`, `b` and the result are one type, a 1-D vector;
     (C2) the others are one type, a 1-D vector of i32;
     (C3) all have equally many lanes.
 
     `shift` must lie in [0, 31]; the result for others is undefined.
+    """
+
+    VALUES: ClassVar = VarConstraint("VALUES", VectorType.constr(i32))
+
+    high = operand_def(VALUES)  # C2
+    low = operand_def(VALUES)
+    k_h = operand_def(VALUES)
+    k_l = operand_def(VALUES)
+    shift = operand_def(VALUES)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, *operands: SSAValue):
+        super().__init__(operands=operands, result_types=[operands[0].type])
+
+    def verify_(self) -> None:
+        a, high = self.operands[0].type, self.high.type
+        lanes, values = _lanes(a), _lanes(high)
+        if lanes is None:  # C1
+            raise VerifyException(f"a and b must be 1-D vectors, got {a}")
+        if values != lanes:  # C2, C3
+            raise VerifyException(f"weights must be 1-D vectors with the {lanes} lanes of a, got {high}")
+
+    @staticmethod
+    def shifted(a: Array, b: Array, high: Array, low: Array, k_h: Array, k_l: Array, shift: Array) -> Array:
+        """The sums before they saturate: a and b int64 [n], the others int32 [n] → int32 [n]."""
+
+        def weighted(pairs: Array, start: Array) -> Array:
+            return (start + a * pairs.astype("i2").astype("i8") + b * (pairs.astype("i8") >> 16)).astype("i4")
+
+        return (weighted(high, k_h).astype("i8") + (weighted(low, k_l) >> 16)).astype("i4") >> shift
+
+
+_PAIRS_FORMAT = "$a `,` $b `,` $high `,` $low `,` $k_h `,` $k_l `,` $shift attr-dict `:` type($a) `,` type($high)"
+
+
+@irdl_op_definition
+class AddBytesOp(AddPairsOp):
+    """Adds two weighted bytes, shifts and saturates the sum; see `AddPairsOp`.
+
+        %r = simd.add_bytes %a, %b, %high, %low, %k_h, %k_l, %shift : vector<64xi8>, vector<64xi32>
+
+    The bits of `a` and `b` are read as unsigned integers.
 
     On x86 the operation interleaves bytes and packs sums within each 128 bits (punpcklbw, packssdw, packsswb).
     """
@@ -461,42 +502,44 @@ class AddBytesOp(IRDLOperation):
     name = "simd.add_bytes"
 
     BYTES: ClassVar = VarConstraint("BYTES", VectorType.constr(i8))
-    VALUES: ClassVar = VarConstraint("VALUES", VectorType.constr(i32))
 
     a = operand_def(BYTES)  # C1
     b = operand_def(BYTES)
-    high = operand_def(VALUES)  # C2
-    low = operand_def(VALUES)
-    k_h = operand_def(VALUES)
-    k_l = operand_def(VALUES)
-    shift = operand_def(VALUES)
     result = result_def(BYTES)
 
-    traits = traits_def(Pure())
-    assembly_format = "$a `,` $b `,` $high `,` $low `,` $k_h `,` $k_l `,` $shift attr-dict `:` type($a) `,` type($high)"
-
-    def __init__(
-        self, a: SSAValue, b: SSAValue, high: SSAValue, low: SSAValue, k_h: SSAValue, k_l: SSAValue, shift: SSAValue
-    ):
-        super().__init__(operands=[a, b, high, low, k_h, k_l, shift], result_types=[a.type])
-
-    def verify_(self) -> None:
-        lanes, values = _lanes(self.a.type), _lanes(self.high.type)
-        if lanes is None:  # C1
-            raise VerifyException(f"a and b must be 1-D vectors, got {self.a.type}")
-        if values != lanes:  # C2, C3
-            raise VerifyException(f"weights must be 1-D vectors with the {lanes} lanes of a, got {self.high.type}")
+    assembly_format = _PAIRS_FORMAT
 
     @staticmethod
-    def evaluate(a: Array, b: Array, high: Array, low: Array, k_h: Array, k_l: Array, shift: Array) -> Array:
+    def evaluate(a: Array, b: Array, *factors: Array) -> Array:
         """Computes the result: a and b int8 [n], the others int32 [n] → int8 [n]."""
+        first, second = (x.view("u1").astype("i8") for x in (a, b))
+        return AddPairsOp.shifted(first, second, *factors).clip(-128, 127).astype("i1")
 
-        def weighted(pairs: Array, start: Array) -> Array:
-            first, second = pairs.astype("i2").astype("i8"), pairs.astype("i8") >> 16
-            return (start + a.view("u1") * first + b.view("u1") * second).astype("i4")
 
-        total = (weighted(high, k_h).astype("i8") + (weighted(low, k_l) >> 16)).astype("i4") >> shift
-        return total.clip(-128, 127).astype("i1")
+@irdl_op_definition
+class AddWordsOp(AddPairsOp):
+    """Adds two weighted words, shifts and saturates the sum; see `AddPairsOp`.
+
+        %r = simd.add_words %a, %b, %high, %low, %k_h, %k_l, %shift : vector<32xi16>, vector<32xi32>
+
+    On x86 the operation interleaves words and packs sums within each 128 bits (punpcklwd, packssdw).
+    """
+
+    name = "simd.add_words"
+
+    WORDS: ClassVar = VarConstraint("WORDS", VectorType.constr(i16))
+
+    a = operand_def(WORDS)  # C1
+    b = operand_def(WORDS)
+    result = result_def(WORDS)
+
+    assembly_format = _PAIRS_FORMAT
+
+    @staticmethod
+    def evaluate(a: Array, b: Array, *factors: Array) -> Array:
+        """Computes the result: a and b int16 [n], the others int32 [n] → int16 [n]."""
+        first, second = (x.astype("i8") for x in (a, b))
+        return AddPairsOp.shifted(first, second, *factors).clip(-(1 << 15), (1 << 15) - 1).astype("i2")
 
 
 def _require_quads(acc: Attribute, factors: Attribute, name: str = "a") -> None:
@@ -529,6 +572,7 @@ SIMD = Dialect(
         MulAddShiftRoundOp,
         SaturateBytesOp,
         AddBytesOp,
+        AddWordsOp,
         LoadMatrixOp,
         StoreMatrixOp,
         PrefetchOp,

@@ -330,9 +330,9 @@ def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], lef
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Weighted sums of two bytes, by instructions that add the products of a pair of i16. Processors extend and truncate the
-# lanes of a vector slowly: on x86 that takes two instructions for each 4 to 16 lanes. Interleaving two vectors within
-# each 128 bits, and packing two vectors with saturation, take one.
+# Weighted sums of two bytes or words, by instructions that add the products of a pair of i16. Processors extend and
+# truncate the lanes of a vector slowly: on x86 that takes two instructions for each 4 to 16 lanes. Interleaving two
+# vectors within each 128 bits, and packing two vectors with saturation, take one.
 #
 # A register of bytes becomes four of pairs. In each 128 bits of pairs j = 0 … 3 lie the bytes 4j to 4j + 3 of the 16 in
 # the same place, so that two steps of packing, which take the 128 bits of their operands in turn, restore the order:
@@ -362,6 +362,31 @@ def _add_bytes(f: FunctionLowering, op: simd.AddBytesOp) -> None:
     total = _weighted(f, f.cast(llvm.BitcastOp, both, vector_of(i16, 2 * lanes_of(a))), factors)
     for name, bound in (("smax", -128), ("smin", 127)):
         total = f.intrinsic(f"llvm.{name}.v{lanes_of(a)}i32", (total, f.splat(bound, wide)), wide)
+    f.define(op.result, f.cast(llvm.TruncOp, total, a.type))
+
+
+def _add_words(f: FunctionLowering, op: simd.AddWordsOp) -> None:
+    a, b, *factors = f.values(op.operands)
+    forms = [(features, lanes // 2, names.split()[0]) for features, lanes, names in SATURATING_PACKS]
+    if form := form_of(f, forms, lanes_of(a)):
+        _, width, pack = form
+
+        def sums(parts: Sequence[SSAValue]) -> SSAValue:
+            first, second, *own = parts
+            totals: list[SSAValue] = []
+            for half in (0, 4):  # punpcklwd and punpckhwd, whose pairs packssdw puts in order again
+                places = [row + half + i for row in range(0, width, 8) for i in range(4)]
+                pairs = f.shuffle(first, second, [n for place in places for n in (place, width + place)])
+                totals.append(_weighted(f, pairs, [f.shuffle(x, x, places) for x in own]))
+            return f.intrinsic(pack, totals, first.type)
+
+        f.define(op.result, by_register(f, width, (a, b, *factors), sums))
+        return
+    lanes = lanes_of(a)
+    pairs = f.shuffle(a, b, [n for lane in range(lanes) for n in (lane, lanes + lane)])
+    total = _weighted(f, pairs, factors)
+    for name, bound in (("smax", -(1 << 15)), ("smin", (1 << 15) - 1)):
+        total = f.intrinsic(f"llvm.{name}.v{lanes}i32", (total, f.splat(bound, total.type)), total.type)
     f.define(op.result, f.cast(llvm.TruncOp, total, a.type))
 
 
@@ -426,4 +451,5 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.MulAddShiftRoundOp: _mul_add_shift_round,
     simd.SaturateBytesOp: _saturate_bytes,
     simd.AddBytesOp: _add_bytes,
+    simd.AddWordsOp: _add_words,
 }

@@ -70,8 +70,12 @@ class Widened(Epilogue):
         return self.then.finish(wide, rest)
 
 
-def ending(state: MainLowering, accumulators: SSAValue, channels: int | None) -> tuple[SSAValue, Epilogue, list[Array]]:
+def ending(
+    state: MainLowering, accumulators: SSAValue, channels: int | None, largest: int | None = None
+) -> tuple[SSAValue, Epilogue, list[Array]]:
     """The result of a kernel that computes accumulators: their requantization if it is their only user.
+
+    `largest` bounds the magnitudes of accumulators, if something is known of them.
 
     Returns:
         The tensor that the kernel computes, its epilogue, and the epilogue's parameters, [channels] each; with None for
@@ -80,7 +84,7 @@ def ending(state: MainLowering, accumulators: SSAValue, channels: int | None) ->
     fused = fused_requantize(accumulators)
     if fused is None:
         return accumulators, Accumulators(), []
-    epilogue, parameters = requantization(state, fused)
+    epilogue, parameters = requantization(state, fused, largest)
     epilogue, parameters = epilogue.with_offset(parameters)
     return fused.y, epilogue, [*parameters] if channels is None else per_channel(parameters, channels)
 
@@ -94,11 +98,11 @@ def widened(epilogue: Epilogue, bias: Array | None, parameters: list[Array]) -> 
     return Widened(epilogue, bias is not None, epilogue.parameters + len(given)), None, [*given, *parameters]
 
 
-def _sums_fit_i32(op: WeightedOp, weights: Array, axis: int) -> bool:
-    """Whether sums of products with these weights fit i32 for any data; `axis` is that of the output channels."""
+def _largest_sum(op: WeightedOp, weights: Array, axis: int) -> int:
+    """The largest magnitude of sums of products with these weights; `axis` is that of the output channels."""
     others = tuple(i for i in range(weights.ndim) if i != axis)
     most = np.abs(weights.astype(np.int64)).sum(axis=others).max(initial=0)
-    return int(most) * largest_difference(op.x, op.zero_point.value.data) <= LARGEST
+    return int(most) * largest_difference(op.x, op.zero_point.value.data)
 
 
 def _lower(
@@ -118,9 +122,11 @@ def _lower(
         groups: The groups of a grouped convolution.
     """
     zero_point, wide = op.zero_point.value.data, element_of(op.acc) == i64
-    widens = wide and _sums_fit_i32(op, weights, axis)
-    result, epilogue, parameters = ending(state, op.acc, weights.shape[axis])
+    largest = _largest_sum(op, weights, axis)
+    widens = wide and largest <= LARGEST
     bias = None if op.b is None else state.require_constant(op, op.b, "bias")
+    of_bias = 0 if bias is None else int(np.abs(bias.astype(np.int64)).max(initial=0))
+    result, epilogue, parameters = ending(state, op.acc, weights.shape[axis], largest + of_bias)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
     task = Task(

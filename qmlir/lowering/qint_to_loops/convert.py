@@ -13,7 +13,16 @@ from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
-from qmlir.lowering.qint_to_loops import attention, blocked, contraction, elementwise, normalization, reduction, rows
+from qmlir.lowering.qint_to_loops import (
+    attention,
+    blocked,
+    contraction,
+    elementwise,
+    normalization,
+    reduction,
+    rotation,
+    rows,
+)
 
 RULES: Registry[Rule] = Registry(
     contraction.RULES,
@@ -23,6 +32,7 @@ RULES: Registry[Rule] = Registry(
     normalization.RULES,
     attention.RULES,
     rows.RULES,
+    rotation.RULES,
 )
 
 LAST: Rules = {GatherOp: lower_gather}

@@ -6,17 +6,19 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import i8, i16, i32
+from xdsl.dialects.builtin import i8, i16, i32, i64
 
 from qmlir.codegen.code import WIDTHS
 from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
 from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
-from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp
+from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp, MulOp
 from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, less_zero_point
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import dtype_of
 from qmlir.lowering.qint_to_loops.requantize import Requantize, fused_requantize, packed, requantization
+from qmlir.lowering.qint_to_loops.rotation import widened_by_its_reader
 from qmlir.numerics.elementary.lanes import I32
 
 
@@ -30,6 +32,57 @@ class Requantized:
     def __call__(self, *elements: Any) -> Value:
         own = len(elements) - self.requantize.parameters
         return self.requantize.finish(self.formula(*elements[:own]), elements[own:])
+
+
+@dataclass(frozen=True)
+class RescaledByRows:
+    """A product x·n of i32, requantized under `single64`: |x| < 2^30, and many x share an n from 0 to 2^15.
+
+    With a multiplier m, P = n·m is below 2^46. In signed words, x = x1·2^16 + x0 and P = P2·2^32 + P1·2^16 + P0, and
+    flooring step by step is flooring once:
+
+        t0 = x0·P0                            t1 = x1·P0 + x0·P1 + (t0 >> 16)
+        t2 = x1·P1 + x0·P2 + (t1 >> 16)       t3 = x1·P2 + (t2 >> 16)
+
+    so that (x·P + 2^(k+47)) >> (k + 48) is (t3 + 2^(k−1)) >> k; for k = 0 the half is in t2. All sums fit i32, whose
+    lanes hold x0 and x1 beside each other. The parameters are the multiplier and the contract's shift, −17 − k.
+
+    exact   the formula of single elements
+    """
+
+    exact: Requantized
+
+    def __call__(self, x: Value, n: Value, multiplier: Value, shift: Value) -> Value:
+        if x.lanes is None:
+            return self.exact(x, n, multiplier, shift)
+        code, lanes, narrow = x.code, x.lanes, self.exact.requantize.formula.narrow
+        halves = ((x + (1 << 15)) ^ (1 << 15)).bits(i16)
+        product, kept = n.lane(0).to(i64) * multiplier.lane(0).to(i64), -17 - shift.lane(0).to(i32)
+        low = product.to(i16).to(i64)
+        middle = (product - low >> 16).to(i16).to(i64)
+        high = (product - low >> 16) - middle >> 16
+
+        def dot(start: Value, first: Value, second: Value) -> Value:
+            """start + x0 · first + x1 · second"""
+            pair = (second << 16 | first & 0xFFFF).to(i32).spread(lanes).bits(i16)
+            return code.dot_pairs(start.spread(lanes), halves, pair)
+
+        one, none = code.constant(1, i32), code.constant(0, i64)
+        total = dot(code.constant(0, i32), low, none) >> 16
+        total = dot(total, middle, low) >> 16
+        total = dot(total + ((one >> kept) << 15).spread(lanes), high, middle) >> 16
+        total = dot(total + ((one << kept) >> 1).spread(lanes), none, high) >> kept.spread(lanes)
+        return packed(total, narrow, narrow.zero_point)
+
+
+def rescaled_by_rows(state: MainLowering, op: MulOp, formula: Requantized) -> bool:
+    """Whether `RescaledByRows` gives the bits of a formula, and is faster: rows share elements of the right side."""
+    one = formula.requantize.formula
+    first, second = (state.largest.get((op, i), 1 << 31) for i in range(2))
+    fits = state.machine.packed > 0 and first < 1 << 30 and second <= 1 << 15
+    shared = shape_of(op.rhs)[-1:] == (1,) and shape_of(op.acc)[-1] > 1
+    plain = not any(op.zero_points()) and not one.input_zero_point
+    return fits and shared and plain and one.contract == "single64" and one.narrow.storage.itemsize <= 2
 
 
 @dataclass(frozen=True)
@@ -68,7 +121,7 @@ class BytesAdd:
         H = lhs·h_l + rhs·h_r + k_h          L = lhs·l_l + rhs·l_r + k_l
 
     and (H·2^16 + L) >> shift = (H + (L >> 16)) >> (shift − 16), because flooring twice is flooring once. This is exact
-    if H, L and their sum fit i32, which `byte_parts` proves.
+    if H, L and their sum fit i32, which `pair_parts` proves.
 
     The parameters are the pairs (h_l, h_r) and (l_l, l_r) in one i32 each, the second above the first, then k_h, k_l
     and shift − 16. `narrow` only clamps, so sums that differ in zero points share code.
@@ -99,30 +152,64 @@ class BytesAdd:
         return packed(total >> shift.spread(a.lanes), narrow, 0)
 
 
-def byte_parts(op: AddOp) -> Sequence[Array] | None:
-    """The parameters of `BytesAdd` for a sum; None if the operands are wider, or a step might not fit."""
-    if any(element_of(x) != i8 for x in (op.lhs, op.rhs)):
+@dataclass(frozen=True)
+class WordsAdd:
+    """The formula of `qint.add` for operands of 16 bits: `BytesAdd` on signed words, without the 128 more.
+
+    So k = 2^(shift−1) + z·2^shift − z_l·m_l − z_r·m_r. The parameters are the same.
+    """
+
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value, high: Value, low: Value, k_h: Value, k_l: Value, shift: Value) -> Value:
+        narrow, most = self.narrow, 1 << 15
+        if lhs.lanes is not None:
+            y = lhs.code.add_words(lhs, rhs, high, low, k_h, k_l, shift)
+            y = y if narrow.low == -most else y.maximum(narrow.low)
+            return y if narrow.high == most - 1 else y.minimum(narrow.high)
+        a, b = lhs.to(i32), rhs.to(i32)
+
+        def products(pair: Value) -> Value:
+            return a * (pair << 16 >> 16) + b * (pair >> 16)
+
+        return packed(k_h + products(high) + (k_l + products(low) >> 16) >> shift, narrow, 0)
+
+
+def pair_parts(op: AddOp) -> Sequence[Array] | None:
+    """The parameters of `BytesAdd` or `WordsAdd` for a sum; None if operands are others, or a step might not fit."""
+    if element_of(op.lhs) != element_of(op.rhs) or element_of(op.lhs) not in (i8, i16):
         return None
+    more, most = (128, 255) if element_of(op.lhs) == i8 else (0, 1 << 15)
     multipliers, shift, zero_points = op.multipliers.get_values(), op.shift.value.data, op.zero_points()
     low = [(m + (1 << 15)) % (1 << 16) - (1 << 15) for m in multipliers]
     high = [(m - rest) >> 16 for m, rest in zip(multipliers, low, strict=True)]
     k = (1 << shift - 1) + (op.zero_point.value.data << shift)
-    k -= sum((z + 128) * m for z, m in zip(zero_points, multipliers, strict=True))
+    k -= sum((z + more) * m for z, m in zip(zero_points, multipliers, strict=True))
     k_h, k_l = k >> 16, k % (1 << 16)
-    reach = 255 * sum(map(abs, high)) + abs(k_h) + 255 * sum(map(abs, low)) + k_l
-    if max(map(abs, high)) >= 1 << 15 or reach >= 1 << 31 or not 17 <= shift < 48 or reach >> shift - 16 >= 1 << 30:
+    of_high, of_low = most * sum(map(abs, high)) + abs(k_h), most * sum(map(abs, low)) + k_l
+    reach = of_high + (of_low >> 16) + 1
+    if max(map(abs, high)) >= 1 << 15 or max(reach, of_low) >= 1 << 31:
+        return None
+    if not 17 <= shift < 48 or reach >> shift - 16 >= 1 << 30:
         return None
     pairs = [np.array([(b << 16) + (a & 0xFFFF)], np.int32) for a, b in (high, low)]
     return *pairs, *(np.array([n], np.int32) for n in (k_h, k_l, shift - 16))
 
 
-def faster_add(op: AddOp) -> tuple[NarrowAdd | BytesAdd, Sequence[Array]] | None:
-    """A sum's formula and parameters for vectors of i32; None if a step might not fit."""
+def faster_add(op: AddOp, *, packs: bool) -> tuple[NarrowAdd | BytesAdd | WordsAdd, Sequence[Array]] | None:
+    """A sum's formula and parameters for vectors of i32; None if a step might not fit.
+
+    `packs` says whether the processor interleaves and packs words faster than it extends and truncates them.
+    """
     formula, (m_lhs, m_rhs, shift) = op.formula(), op.parameters()
     if formula.narrow.storage.itemsize > 2 or not formula.narrow.fits_i32:
         return None
-    if (parts := byte_parts(op)) is not None:
-        return BytesAdd(replace(formula.narrow, zero_point=0)), parts
+    if (parts := pair_parts(op)) is not None:
+        narrow = replace(formula.narrow, zero_point=0)
+        if element_of(op.lhs) == i8:
+            return BytesAdd(narrow), parts
+        if packs and narrow.storage.itemsize == 2:
+            return WordsAdd(narrow), parts
     left = max(0, 32 - int(shift[0]))
     largest = [n << left for n in op.differences()]
     reach = sum(n * abs(int(m[0])) for n, m in zip(largest, (m_lhs, m_rhs), strict=True)) + (1 << int(shift[0]) + left)
@@ -144,10 +231,10 @@ LOOKUP_WIDTHS = (64, 32, 16)
 """Lanes of the vectors that are looked up in tables of bytes: the registers of processors."""
 
 
-def widths_of_bytes(count: int, register: int) -> tuple[int, ...]:
-    """Lanes of the vectors that add a number of bytes, the widest first: one that leaves no byte over, if any.
+def widths_of_packed(count: int, register: int) -> tuple[int, ...]:
+    """Lanes of the vectors that add a number of elements, the widest first: one that leaves none over, if any.
 
-    `register` is the size of the registers that the processor packs bytes to.
+    `register` is the number of lanes of the registers that the processor packs them to.
     """
     fitting = [n for n in (64, 32, 16) if n <= max(register, WIDTHS[0])]
     first = next((i for i, n in enumerate(fitting) if count % n == 0), 0)
@@ -158,6 +245,8 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     (result,) = op.results
     if not result.uses:
         return  # an earlier kernel contains this requantization
+    if isinstance(op, RequantizeOp) and widened_by_its_reader(op):
+        return
     formula: Formula = op.formula()
     parameters: Sequence[Array] = op.parameters()
     if isinstance(op, RequantizeOp):
@@ -165,15 +254,18 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     elif isinstance(op, AccumulatingOp) and (fused := fused_requantize(result)) is not None:
         requantize, after = requantization(state, fused)
         formula, parameters, result = Requantized(formula, requantize), [*parameters, *after], fused.y
-    elif isinstance(op, AddOp) and (faster := faster_add(op)) is not None:
+        if isinstance(op, MulOp) and len(after[0]) == 1 and max(fused.shift.get_values()) <= -17:
+            formula = RescaledByRows(formula) if rescaled_by_rows(state, op, formula) else formula
+    elif isinstance(op, AddOp) and (faster := faster_add(op, packs=state.machine.packed > 0)) is not None:
         formula, parameters = faster
     tables = [state.constant(table) for table in op.tables()]
     # xDSL compares scalars only, and vectors of indices have no loads.
     widths = () if tables or isinstance(op, DivOp) else WIDTHS
     if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and state.machine.table == 256:
         formula, widths = ByteLookup(op.formula()), tuple(n for n in LOOKUP_WIDTHS if n <= prod(shape_of(result)))
-    if isinstance(formula, BytesAdd) and formula.narrow.storage.itemsize == 1:
-        widths = widths_of_bytes(prod(shape_of(result)), state.machine.packed)
+    if isinstance(formula, BytesAdd | WordsAdd) and element_of(result) == element_of(op.operands[0]):
+        lanes = state.machine.packed // dtype_of(element_of(result)).itemsize
+        widths = widths_of_packed(prod(shape_of(result)), lanes)
     operands = [*map(state.buffer, op.operands), *map(state.constant, parameters)]
     lower_elementwise(state, op.name.replace(".", "_"), formula, operands, result, widths, tables)
 

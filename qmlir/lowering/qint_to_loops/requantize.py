@@ -42,6 +42,9 @@ def packed(value: Value, narrow: Narrow, zero_point: Value | int) -> Value:
     return y if narrow.high == most - 1 else y.minimum(narrow.high)
 
 
+IN_ONE = ("single", "shift")
+"""The contracts whose rounding one instruction does on vectors of i32 (`multiply_shift_round`)."""
+
 FASTER: Mapping[str, Callable[..., Value]] = {"float_sum": float_sum}
 """Contract → a form of its formula that is faster on a CPU."""
 
@@ -54,6 +57,9 @@ class Requantize(Epilogue):
               rescaled value of an i32 has at most 31 bits
     folds     whether the output zero point may be added to products, before these are shifted
     offset    whether the output zero point is one more parameter, the last, and not a part of the formula
+    lifted    the bits by which accumulators are shifted to the left, and their shifts made smaller, so that 33 bits are
+              dropped: (a·2^n·m + 2^(d+n−1)) >> (d+n) is (a·m + 2^(d−1)) >> d
+    fits      whether rescaled values are known to have at most 31 bits
 
     Shifts and zero points are stored in the fewest bytes that hold any of their kind: layers with many channels and few
     weights for each, as depthwise ones, would store more parameters than weights.
@@ -64,6 +70,8 @@ class Requantize(Epilogue):
     folds: bool
     parameters: int
     offset: bool = False
+    lifted: int = 0
+    fits: bool = False
 
     def __call__(self, x: Value, *parameters: Value) -> Value:
         return self.finish(x, parameters)
@@ -83,7 +91,8 @@ class Requantize(Epilogue):
     @property
     def rescales(self) -> bool:
         """Whether one instruction rescales vectors of i32 (`multiply_shift_round`)."""
-        return self.dropped >= 32 and self.formula.contract in ("single", "shift") and self.formula.narrow.fits_i32
+        fits = self.fits or self.formula.narrow.fits_i32
+        return self.dropped >= 32 and self.formula.contract in IN_ONE and fits
 
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
         a, contract, narrow = self.formula.difference(accumulator), self.formula.contract, self.formula.narrow
@@ -93,7 +102,8 @@ class Requantize(Epilogue):
         in_one = self.rescales and a.dtype.itemsize == 4 and a.lanes is not None
         if self.rescales and a.dtype.itemsize == 4 and a.lanes is None and not a.code.vectors:
             return self.finish(accumulator.spread(2), parameters).lane(0)  # the other lane's code is dropped
-        if not in_one and not self.offset:
+        a = a << self.lifted if self.lifted else a
+        if not in_one and not self.offset and not self.lifted:
             return self.formula(accumulator, *parameters)
         *factors, zero_point = parameters if self.offset else (*parameters, narrow.zero_point)
         if in_one:
@@ -108,8 +118,12 @@ class Requantize(Epilogue):
         return packed(rescaled, narrow, zero_point)
 
 
-def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, Sequence[Array]]:
+def requantization(
+    state: MainLowering, op: RequantizeOp, largest: int | None = None
+) -> tuple[Requantize, Sequence[Array]]:
     """A requantization's arithmetic and its parameters, [channels] or [1] each.
+
+    `largest` bounds the magnitudes of accumulators, if something is known of them.
 
     Raises:
         UnsupportedError: The contract has no lowering for the operation's clamp bounds.
@@ -123,8 +137,22 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
         need = f"needs bounds below 2^30 under the contract {formula.contract}"
         state.refuse(op, need, got=f"[{narrow.low}, {narrow.high}]")
     shifts = op.shift.get_values()
-    folds = abs(narrow.zero_point) << 31 - min(shifts) <= 1 << 61
-    return Requantize(formula, min(max(31 - max(shifts), 31), 33), folds, len(parameters)), parameters
+    dropped, lifted, fits = min(max(31 - max(shifts), 31), 33), 0, False
+    if largest is not None and state.machine.vectors and formula.contract in IN_ONE and not formula.input_zero_point:
+        lifted = max(0, max(shifts) + 2)
+        fits = _rescaled(largest, max(shifts)) < 1 << 30
+        if fits and (dropped < 32 or not narrow.fits_i32) and largest << lifted < 1 << 31:
+            parameters, dropped = [parameters[0], parameters[1] - np.int8(lifted)], 33
+            state.note_largest(op.y, _rescaled(largest, max(shifts)) + abs(narrow.zero_point))
+        else:
+            lifted, fits = 0, False
+    folds = abs(narrow.zero_point) << 31 - min(shifts) + lifted <= 1 << 61
+    return Requantize(formula, dropped, folds, len(parameters), lifted=lifted, fits=fits), parameters
+
+
+def _rescaled(largest: int, shift: int) -> int:
+    """A bound of |a · m · 2^(shift − 31)|, rounded, for magnitudes up to `largest` and multipliers below 2^31."""
+    return (largest << shift if shift >= 0 else largest >> -shift) + 1
 
 
 def fused_requantize(result: SSAValue) -> RequantizeOp | None:

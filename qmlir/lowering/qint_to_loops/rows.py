@@ -4,18 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i16, i32, i64
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
+from qmlir.dialects.qint.requantize import largest_difference, less_zero_point
 from qmlir.dialects.qint.rows import MOST, DividedRows, DivideRowsOp, RowMagnitudesOp, magnitude
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of
+from qmlir.lowering.qint_to_loops.candidates import fits_i16
 from qmlir.lowering.qint_to_loops.normalization import QUOTIENTS
 
-MAXIMA = 16
-"""Elements whose magnitudes are compared side by side."""
+MAXIMA = 64
+"""Bytes of the elements that are compared side by side."""
+
+WORDS = (32, 16, 8)
+"""Lanes of the vectors of quotients that are computed in 16 bits."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +35,28 @@ class OfRows(Kernel):
     zero_point: int
 
     def largest(self, code: Code, x: Buffer, row: Value) -> Value:
-        """The largest magnitude of a row, i64."""
-        wide = i32 if dtype_of(x.element).itemsize < 4 else i64
-        whole = self.length // MAXIMA if code.vectors else 0
+        """The largest magnitude of a row, i64: that of its greatest or of its least element."""
+        size = dtype_of(x.element).itemsize
+        wide, lanes = i32 if size < 4 else i64, min(MAXIMA // size, 1 << self.length.bit_length() - 1)
+        whole = self.length // lanes if code.vectors and lanes > 1 else 0
+        greatest = least = x.load(row, 0)
 
-        def greater(first: Value, most: Value, lanes: int | None) -> list[Value]:
-            return [most.maximum(magnitude(x.load(row, first, lanes=lanes), self.zero_point, dtype_of(wide)))]
+        def compared(first: Value, bounds: list[Value], lanes: int | None) -> list[Value]:
+            element = x.load(row, first, lanes=lanes)
+            return [bounds[0].maximum(element), bounds[1].minimum(element)]
 
-        most = code.zeros(wide, None)
         if whole:
-            (found,) = code.fold(
-                0, whole, [code.zeros(wide, MAXIMA)], lambda step, m: greater(step * MAXIMA, m[0], MAXIMA)
-            )
-            lanes = MAXIMA
-            while lanes > 1:
-                lanes //= 2
-                found = found.lanes_from(0, lanes).maximum(found.lanes_from(lanes, lanes))
-            most = found.lane(0)
-        (most,) = code.fold(whole * MAXIMA, self.length, [most], lambda i, m: greater(i, m[0], None))
-        return most.to(i64)
+            start = [x.load(row, 0, lanes=lanes)] * 2
+            high, low = code.fold(1, whole, start, lambda step, m: compared(step * lanes, m, lanes))
+            half = lanes
+            while half > 1:
+                half //= 2
+                high = high.lanes_from(0, half).maximum(high.lanes_from(half, half))
+                low = low.lanes_from(0, half).minimum(low.lanes_from(half, half))
+            greatest, least = high.lane(0), low.lane(0)
+        bounds = code.fold(whole * lanes, self.length, [greatest, least], lambda i, m: compared(i, m, None))
+        first, second = (magnitude(bound, self.zero_point, dtype_of(wide)) for bound in bounds)
+        return first.maximum(second).to(i64)
 
 
 @dataclass(frozen=True)
@@ -66,9 +74,11 @@ class Quotients(OfRows):
     """y[r, i] from x[r, :]. Buffers: x, y.
 
     formula   the integer arithmetic
+    words     whether differences from the zero point fit 16 bits, and a reciprocal R fits 32
     """
 
     formula: DividedRows
+    words: bool
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -76,21 +86,40 @@ class Quotients(OfRows):
             reciprocal = self.formula.reciprocal(self.largest(code, x, row))
 
             def finish(i: Value, lanes: int | None) -> None:
-                y.store(self.formula.element(x.load(row, i, lanes=lanes), reciprocal.spread(lanes)), row, i)
+                element = x.load(row, i, lanes=lanes)
+                if self.words and lanes is not None:
+                    y.store(self._in_words(element, reciprocal), row, i)
+                else:
+                    y.store(self.formula.element(element, reciprocal.spread(lanes)), row, i)
 
-            code.spans(0, self.length, finish, (2 * QUOTIENTS, QUOTIENTS))
+            code.spans(0, self.length, finish, WORDS if self.words else (2 * QUOTIENTS, QUOTIENTS))
+
+    def _in_words(self, x: Value, reciprocal: Value) -> Value:
+        """Quotients of differences d in 16 bits, by R = h · 2^16 + l with −2^15 ≤ l < 2^15.
+
+        (d·R + 2^(k−1)) >> k = (d·h + (d·l >> 16) + 2^(k−17)) >> (k−16), where the sum before the shift fits 16 bits,
+        because |d · R| + 2^(k−1) < 2^31. Its parts may wrap around.
+        """
+        kept = self.formula.fraction - 16
+        d = less_zero_point(x, self.zero_point, dtype_of(i16))
+        low = reciprocal.to(i16)
+        high = ((reciprocal - low.to(i64)) >> 16).to(i16)
+        above = (d.to(i32) * low.spread(x.lanes).to(i32) >> 16).to(i16)
+        return (d * high.spread(x.lanes) + above + (1 << kept - 1) >> kept).to(self.formula.storage)
 
 
 def _row_magnitudes(state: MainLowering, op: RowMagnitudesOp) -> None:
     *rows, length = shape_of(op.x)
     count, kernel = prod(rows), Magnitudes(length, op.zero_point.value.data)
+    state.note_largest(op.y, min(largest_difference(op.x, op.zero_point.value.data), MOST))
     state.compute(kernel, op.y, (count, 1), (op.x, (count, length)))
 
 
 def _divide_rows(state: MainLowering, op: DivideRowsOp) -> None:
     *rows, length = shape_of(op.x)
     shape, formula = (prod(rows), length), op.formula()
-    state.compute(Quotients(length, formula.zero_point, formula), op.y, shape, (op.x, shape))
+    words = fits_i16(element_of(op.x), formula.zero_point) and op.is_short
+    state.compute(Quotients(length, formula.zero_point, formula, words), op.y, shape, (op.x, shape))
 
 
 RULES: Rules = {RowMagnitudesOp: _row_magnitudes, DivideRowsOp: _divide_rows}

@@ -22,7 +22,14 @@ from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import MOST_THREADS
 from qmlir.dialects.qmlir import ConstantBufferOp
-from qmlir.dialects.simd import AddBytesOp, DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
+from qmlir.dialects.simd import (
+    AddBytesOp,
+    AddWordsOp,
+    DotI16PairsOp,
+    LookupBytesOp,
+    MulAddShiftRoundOp,
+    MulShiftRoundOp,
+)
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.facts import INPUTS, PARALLEL, THREADS
 from qmlir.ir.passes import option
@@ -128,6 +135,7 @@ COSTS: Mapping[type[Operation], int] = {
     MulShiftRoundOp: 8,
     MulAddShiftRoundOp: 13,
     AddBytesOp: 36,
+    AddWordsOp: 18,
     **dict.fromkeys((arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.SqrtOp), 8),
 }
 """Instructions that an operation takes for each register of its result, if it is not one."""

@@ -14,6 +14,7 @@ from qmlir.backends.cpu import Executable, Machine, build
 from qmlir.dialects import nn
 from qmlir.dialects.simd import (
     AddBytesOp,
+    AddWordsOp,
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
@@ -188,6 +189,16 @@ def sums_of_bytes(lanes: int) -> Case:
     return Case(text, operands, AddBytesOp.evaluate(*operands))
 
 
+def sums_of_words(lanes: int) -> Case:
+    """Weighted sums of words, with other weights in each lane."""
+    a, b = (RNG.integers(-(2**15), 2**15, lanes).astype("i2") for _ in range(2))
+    high, low = (RNG.integers(-(2**14), 2**14, 2 * lanes).astype("i2").view("i4") for _ in range(2))
+    k_h, k_l = RNG.integers(-(2**23), 2**23, lanes).astype("i4"), RNG.integers(0, 2**16, lanes).astype("i4")
+    operands = (a, b, high, low, k_h, k_l, RNG.integers(10, 18, lanes).astype("i4"))
+    text = f"%r = simd.add_words %0, %1, %2, %3, %4, %5, %6 : vector<{lanes}xi16>, vector<{lanes}xi32>"
+    return Case(text, operands, AddWordsOp.evaluate(*operands))
+
+
 def all_cases() -> list[Case]:
     return [
         *(case for lanes in (1, 3, 4, 6, 16) for case in dots(lanes)),
@@ -197,6 +208,7 @@ def all_cases() -> list[Case]:
         *(case for lanes in (8, 16, 32, 48) for case in permutations(lanes)),
         *(case for lanes in (16, 32) for case in lookups(lanes)),
         *(sums_of_bytes(lanes) for lanes in (3, 8, 16)),
+        *(sums_of_words(lanes) for lanes in (3, 8, 16)),
     ]
 
 

@@ -7,6 +7,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.simd import (
     AddBytesOp,
+    AddWordsOp,
     DotI8QuadsOp,
     DotI16I8QuadsOp,
     DotI16PairsOp,
@@ -89,6 +90,17 @@ def test_sums_of_bytes_carry_and_saturate() -> None:
     second = (0 - 1) >> 1  # 128 · −1 + 1 carries −1, and nothing is rounded up
     assert first > 127
     assert AddBytesOp.evaluate(a, b, high, low, k_h, k_l, shift).tolist() == [127, second, 127, -128]
+
+
+def test_sums_of_words_carry_and_saturate() -> None:
+    """Both words are signed; the lower sum carries into the higher one, down for what is negative."""
+    a, b = np.array([-1, 0, 1000, 1000], np.int16), np.array([1, -(2**15), 1000, 1000], np.int16)
+    high = np.array([2 + (3 << 16), 1, 100 + (100 << 16), -100 + (-100 << 16)], np.int32)
+    low = np.array([-1, 1 << 16, 0, 0], np.int32)  # halves (−1, −1) and (0, 1)
+    k_h, k_l, shift = np.array([5, 0, 0, 0], np.int32), np.array([0, -1, 0, 0], np.int32), np.array([1] * 4, np.int32)
+    first = (5 - 2 + 3 + 0) >> 1  # −1 · −1 + 1 · −1 carries nothing
+    second = (0 - 1) >> 1  # −2^15 − 1 carries −1
+    assert AddWordsOp.evaluate(a, b, high, low, k_h, k_l, shift).tolist() == [first, second, 2**15 - 1, -(2**15)]
 
 
 def test_requantization_rounds_half_up() -> None:

@@ -11,6 +11,7 @@ from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.llvm import Machine, compile_assembly, host_features
 from qmlir.dialects.simd import (
     AddBytesOp,
+    AddWordsOp,
     DotI8QuadsOp,
     DotI16I8QuadsOp,
     DotI16PairsOp,
@@ -265,6 +266,25 @@ def test_sums_of_bytes(lanes: int, features: str) -> None:
     (y,) = run_kernel(kernel, a, b, high, low, k_h, k_l, shift, out=[a], features=given)
     assert (y == AddBytesOp.evaluate(a, b, high, low, k_h, k_l, shift)).all()
     assert lanes < 32 or ((-128 < y).any() and (y == 127).any() and (y == -128).any())
+
+
+@crossed({"features": ["", "+sse2", "+avx2,+sse2", "host"], "lanes": [1, 8, 16, 24, 32, 64]}, turns=2)
+def test_sums_of_words(lanes: int, features: str) -> None:
+    """Other factors in each lane; sums of both signs, of which some saturate."""
+    given = host_features() if features == "host" else features
+    if "avx2" in features and "avx2" not in host_features():
+        pytest.skip("this processor lacks avx2")
+    operation = f"%r = simd.add_words %0, %1, %2, %3, %4, %5, %6 : vector<{lanes}xi16>, vector<{lanes}xi32>"
+    kernel = vectorwise(operation, [("i16", lanes)] * 2 + [("i32", lanes)] * 5, ("i16", lanes))
+    a, b = (RNG.integers(-(2**15), 2**15, lanes).astype(np.int16) for _ in range(2))
+    a[::5], b[::7] = -1, -(2**15)
+    high, low = (RNG.integers(-(2**14), 2**14, 2 * lanes).astype(np.int16).view(np.int32) for _ in range(2))
+    k_h, k_l = RNG.integers(-(2**23), 2**23, lanes).astype(np.int32), RNG.integers(0, 2**16, lanes).astype(np.int32)
+    shift = RNG.integers(10, 18, lanes).astype(np.int32)
+    shift[:1] = 31
+    (y,) = run_kernel(kernel, a, b, high, low, k_h, k_l, shift, out=[a], features=given)
+    assert (y == AddWordsOp.evaluate(a, b, high, low, k_h, k_l, shift)).all()
+    assert lanes < 32 or ((abs(y) < 2**15 - 1).any() and (y == 2**15 - 1).any() and (y == -(2**15)).any())
 
 
 def weights_whose_pairs_fit(count: int) -> Array:

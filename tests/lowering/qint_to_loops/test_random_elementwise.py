@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerType, StringAttr, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerType, StringAttr, i16, i64
 
 from qmlir.dialects.qint import AddOp, DivOp, FloatAddOp, InterpolatedLookupOp, LookupOp, MulOp, RescaledAddOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
@@ -87,6 +87,28 @@ def add_bytes(rng: np.random.Generator) -> Layer:
     properties = {"multipliers": DenseArrayBase.from_list(i64, factors), "shift": int32(shift), **zero_points, **narrow}
     return Layer(
         (a, b), lambda v, w: AddOp.make([v, w], properties, element=element).y, _shown("add bytes", a, b, properties)
+    )
+
+
+def add_words(rng: np.random.Generator) -> Layer:
+    """Sums of two words of all sizes, with multipliers for which pairs of products fit 32 bits, and others."""
+    shapes = shapes_of(rng)
+    a, b = (extreme(rng, 16, *shape) >> int(rng.integers(0, 15)) for shape in shapes)
+    low, high = ends(16)
+    least, greatest = sorted(rng.integers(low, high, 2).tolist()) if rng.random() < 0.3 else (low, high)
+    factors = [int(rng.integers(-(1 << bits), 1 << bits)) for bits in rng.integers(12, 32, 2)]
+    shift = int(np.clip(np.log2(sum(map(abs, factors)) + 1) + rng.integers(-2, 4), 1, 62))
+    properties: dict[str, Any] = {
+        "multipliers": DenseArrayBase.from_list(i64, factors),
+        "shift": int32(shift),
+        "zero_point": int32(int(rng.choice([low, 0, high, 5]))),
+        "min": int32(least),
+        "max": int32(greatest),
+    }
+    if rng.random() < 0.3:
+        properties |= {name: int32(zero_point_of(rng, 16)) for name in ("lhs_zero_point", "rhs_zero_point")}
+    return Layer(
+        (a, b), lambda v, w: AddOp.make([v, w], properties, element=i16).y, _shown("add words", a, b, properties)
     )
 
 
@@ -191,7 +213,7 @@ def _shown(name: str, a: Array, b: Array, properties: dict[str, Any]) -> str:
 
 
 KINDS: tuple[Callable[[np.random.Generator], Layer], ...] = (
-    add, add_bytes, rescaled_add, float_add, mul, div, lookup, requantize, requantize,
+    add, add_bytes, add_words, rescaled_add, float_add, mul, div, lookup, requantize, requantize,
 )  # fmt: skip
 
 
