@@ -47,6 +47,21 @@ class Pooling(IntEnum):
     AVERAGE = 1
 
 
+class Division(IntEnum):
+    """How `Softmax` divides by the sum of a row; dialects/qint/normalization.py states the three."""
+
+    EXACT = 0
+    NEWTON = 1
+    INTERPOLATED = 2
+
+
+class Norm(IntEnum):
+    """What `Normalize` subtracts from the elements of a row: their mean (LAYER), or a zero point (RMS)."""
+
+    LAYER = 0
+    RMS = 1
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Control
 
@@ -333,8 +348,80 @@ class Reduce(Command):
     init: Init
 
 
+# ---------------------------------------------------------------------------------------------------------------
+# Operations on rows: each element of the result depends on all elements of its row
+
+
+@dataclass(frozen=True)
+class OfRows(Command):
+    """The fields that operations on rows share: `rows` rows of `channels` elements each, which lie without gaps.
+
+    source_row, target_row  bytes from one row to the next
+    source_bits             width of an element: 8 or 16
+    target_bits             width of an element of the result: 8 or 16
+    zero_point              is added to each quotient, which is then clamped to [lower, upper]
+    """
+
+    source: Place
+    target: Place
+    source_bits: int
+    target_bits: int
+    rows: int
+    channels: int
+    source_row: int
+    target_row: int
+    zero_point: Signed
+    lower: Signed
+    upper: Signed
+
+
+@dataclass(frozen=True)
+class Softmax(OfRows):
+    """target[r, k] = clamp(zero_point + e[k] · unit / Σ e, lower, upper), with exponentials e of a row r.
+
+    e[k] = table[min(m − source[r, k], entries − 1)], m the maximum of the row. `table` has `entries` integers of 32
+    bits, none negative; `unit` is the real number 1 in steps of the result, with 12 fraction bits. `inverse` has 513
+    integers of 16 bits, and is read only where `division` is INTERPOLATED. The divisions are those of qint.softmax
+    (dialects/qint/normalization.py).
+    """
+
+    OP = 0x34
+    table: Place
+    inverse: Place
+    division: Division
+    entries: int
+    unit: int
+
+
+@dataclass(frozen=True)
+class Normalize(OfRows):
+    """target[r, k] = clamp(zero_point + d[k] · M / √W, lower, upper), M = multiplier · 2^(shift − 31).
+
+    LAYER  d = x − Σx / n, W = (n · Σx² − (Σx)²) · 2^fraction + epsilon, for rows of n elements
+    RMS    d = x − input_zero_point, W = Σd² · 2^fraction + epsilon
+
+    The root and the rounding are those of qint.layer_norm and qint.rms_norm (dialects/qint/root_normalization.py).
+    epsilon is epsilon_high · 2^32 + epsilon_low.
+    """
+
+    OP = 0x35
+    norm: Norm
+    input_zero_point: Signed
+    multiplier: int
+    shift: Signed
+    fraction: Signed
+    epsilon_low: int
+    epsilon_high: int
+
+    @property
+    def epsilon(self) -> int:
+        """What is added to the scaled sum of squares."""
+        return self.epsilon_high << 32 | self.epsilon_low
+
+
 COMMANDS: tuple[type[Command], ...] = (
     SetContext, Sync, Host, Mark, End, Move, Fill, Unpack, Convolve, ConvolveDepthwise, Post, Arithmetic, Pool, Reduce,
+    Softmax, Normalize,
 )  # fmt: skip
 """Every command class of the instruction set."""
 

@@ -13,12 +13,17 @@ from qmlir.isa.commands import (
     COMMANDS,
     Arithmetic,
     Convolve,
+    Division,
     Fill,
+    Norm,
+    Normalize,
+    OfRows,
     Operation,
     Pool,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Unpack,
     Window,
 )
@@ -41,6 +46,28 @@ MOST_PRODUCTS = 1 << 32
 
 MOST_CHANNELS = 1 << 20
 """The most channels of a convolution; sums over this many channels are exact in float64, whatever the data."""
+
+MOST_ENTRIES = 1 << 16
+"""The most exponentials of a softmax's table: one for each difference of two integers of 16 bits."""
+
+UNIT_BITS = 12
+"""Fraction bits of a softmax's unit."""
+
+MOST_UNITS = {Division.EXACT: 1 << 19, Division.NEWTON: 1 << 16, Division.INTERPOLATED: 1 << 15}
+"""Division of a softmax → the largest number that stands for 1 in its result."""
+
+LEAST_SUMS = {Division.EXACT: 1, Division.NEWTON: 1 << 12, Division.INTERPOLATED: 2}
+MOST_SUMS = {Division.EXACT: (1 << 49) - 1, Division.NEWTON: (1 << 31) - 1, Division.INTERPOLATED: (1 << 31) - 1}
+"""Division of a softmax → the least and the greatest sum of a row by which it divides."""
+
+DROPPED = 12
+"""The low bits that exponentials lose, rounded half up, before they are summed for a division by Newton's method."""
+
+ROOT_BITS = 62
+"""Bits of the integers of which a normalization takes the root; limit on shifts to and from them."""
+
+MOST_BEHIND = 32
+"""The most bits that the factor of a normalization's elements keeps behind the point."""
 
 NARROW, SUMS, STORED = (8, 16), (32, 64), (8, 16, 32, 64)
 """Bits of data and weights, of sums, and of integers in memory."""
@@ -110,6 +137,73 @@ def _reach(command: Arithmetic) -> int:
     return sum((most + abs(zero_point)) * abs(multiplier) for multiplier, zero_point in sides) + (1 << command.shift)
 
 
+def term_of(exponential: int, division: Division) -> int:
+    """What an exponential adds to the sum of its row."""
+    return exponential + (1 << DROPPED - 1) >> DROPPED if division is Division.NEWTON else exponential
+
+
+def _row_elements(command: OfRows) -> int:
+    return command.rows * command.channels
+
+
+def _divides(command: Softmax) -> bool:
+    """Whether a softmax has a unit that its division takes."""
+    whole, rest = divmod(command.unit, 1 << UNIT_BITS)
+    in_range = 1 <= whole and command.unit <= MOST_UNITS[command.division] << UNIT_BITS
+    match command.division:
+        case Division.EXACT:
+            return in_range
+        case Division.NEWTON:
+            return in_range and not rest and whole & whole - 1 == 0
+        case Division.INTERPOLATED:
+            return command.unit == MOST_UNITS[command.division] << UNIT_BITS
+
+
+def _scales(command: Normalize) -> bool:
+    """Whether a normalization has a multiplier, shifts and an epsilon within their ranges."""
+    shifts = max(abs(command.shift), abs(command.fraction))
+    return 1 << 30 <= command.multiplier < 1 << 31 and shifts <= ROOT_BITS and command.epsilon < 1 << ROOT_BITS
+
+
+def _difference(command: Normalize) -> int:
+    """The largest magnitude of an element less its zero point."""
+    return (1 << command.source_bits - 1) + (abs(command.input_zero_point) if command.norm is Norm.RMS else 0)
+
+
+def _squares(command: Normalize) -> int:
+    """The greatest sum of squares of a row, which a layer normalization multiplies by the number of its elements."""
+    terms, most = command.channels, _difference(command)
+    return (terms * most) ** 2 if command.norm is Norm.LAYER else terms * most**2
+
+
+def _radicand(command: Normalize, squares: int) -> int:
+    """The integer of which the root is taken, for a sum of squares."""
+    fraction = command.fraction
+    return (squares << fraction if fraction >= 0 else squares >> -fraction) + command.epsilon
+
+
+def _most_rooted(command: Normalize) -> int:
+    """The greatest integer that a normalization computes before it takes the root."""
+    return max(_squares(command), _radicand(command, _squares(command)))
+
+
+def _behind(command: Normalize) -> int:
+    """The bits behind the point of the factor of elements in the row with the least sum of squares that is not 0."""
+    least = max(_radicand(command, max(command.channels - 1, 1) if command.norm is Norm.LAYER else 1), 1)
+    return 30 - (ROOT_BITS - least.bit_length()) // 2 + 31 - command.shift
+
+
+def _quotients(command: Normalize) -> bool:
+    """Whether each quotient d · M / √W is below 2^30, for the greatest |d| / √D of a row."""
+    above, below = 1, 1
+    if command.norm is Norm.LAYER:
+        above, below = max(command.channels - 1, 1), command.channels**2
+    most, limit = command.multiplier**2 * above, below << 122
+    return most << 2 * max(command.shift, 0) + max(-command.fraction, 0) < limit << 2 * max(-command.shift, 0) + max(
+        command.fraction, 0
+    )
+
+
 def _bits_of(field: str, allowed: tuple[int, ...], *commands: type[Command]) -> Limit:
     """The limit on the width of integers in a field."""
     need = f"integers must have {', '.join(map(str, allowed))} bits"
@@ -123,6 +217,23 @@ LIMITS: tuple[Limit, ...] = (
     Limit((SetContext,), "bounds must be in order and fit {0.bits} bits",
           lambda c: c.lower <= c.upper and _fits(c.lower, c.bits) and _fits(c.upper, c.bits),
           lambda c: f"[{c.lower}, {c.upper}]"),
+    _bits_of("source_bits", NARROW, OfRows),
+    _bits_of("target_bits", NARROW, OfRows),
+    Limit((OfRows,), "bounds must be in order and fit {0.target_bits} bits",
+          lambda c: c.lower <= c.upper and _fits(c.lower, c.target_bits) and _fits(c.upper, c.target_bits),
+          lambda c: f"[{c.lower}, {c.upper}]"),
+    Limit((OfRows,), f"a command must work on rows of 1 to {MOST_ELEMENTS} elements in all",
+          lambda c: 1 <= _row_elements(c) <= MOST_ELEMENTS, lambda c: f"{c.rows} of {c.channels} each", tiled=True),
+    Limit((Softmax,), f"a table must have 1 to {MOST_ENTRIES} exponentials", lambda c: 1 <= c.entries <= MOST_ENTRIES,
+          lambda c: c.entries),
+    Limit((Softmax,), "a unit must be one that its division takes: 1 to 2^19; a power of two up to 2^16; 2^15",
+          _divides, lambda c: f"{c.unit} · 2^-{UNIT_BITS}, {c.division.name.lower()}"),
+    Limit((Normalize,), f"a multiplier must have 31 bits, shifts at most {ROOT_BITS} and an epsilon {ROOT_BITS} bits",
+          _scales, lambda c: f"{c.multiplier}, {c.shift}, {c.fraction} and {c.epsilon}"),
+    Limit((Normalize,), f"roots must be of at most {ROOT_BITS} bits",
+          lambda c: _most_rooted(c) < 1 << ROOT_BITS, lambda c: f"up to {_most_rooted(c)}"),
+    Limit((Normalize,), "quotients must be below 2^30, and factors must keep 4 bits behind the point",
+          lambda c: _behind(c) >= 4 and _quotients(c), lambda c: f"{c.multiplier} · 2^({c.shift} - 31)"),
     Limit((Fill,), "a fill must be with a byte", lambda c: c.value <= 255, lambda c: c.value),
     Limit((Unpack,), f"a command must unpack 1 to {MOST_ELEMENTS} weights",
           lambda c: 1 <= c.count <= MOST_ELEMENTS, lambda c: c.count, tiled=True),

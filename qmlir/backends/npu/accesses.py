@@ -18,15 +18,20 @@ from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
+    Division,
     Fill,
     Host,
     Init,
     Move,
+    Norm,
+    Normalize,
+    OfRows,
     Operation,
     Pool,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Step,
     Unpack,
     Window,
@@ -277,6 +282,33 @@ def _reduce(command: Reduce, device: Device, contexts: Contexts) -> Accesses:
     return Accesses({"source": source} | (sums if command.init is Init.ACCUMULATE else {}), sums)
 
 
+def _rows(command: OfRows) -> Accesses:
+    """The rows of an operation on rows: each is a run of bytes."""
+    data = Block(
+        command.source, command.channels * command.source_bits // 8, command.rows, row_pitch=command.source_row
+    )
+    result = Block(
+        command.target, command.channels * command.target_bits // 8, command.rows, row_pitch=command.target_row
+    )
+    return Accesses({"source": data}, {"target": result})
+
+
+def _softmax(command: Softmax, device: Device, contexts: Contexts) -> Accesses:
+    if device.ops.softmax is None:
+        raise Fault("a softmax must have a place on the device", got=f"{device.name} without one")
+    rows, tables = _rows(command), {"table": Block(command.table, 4 * command.entries)}
+    if command.division is Division.INTERPOLATED:
+        tables["inverse"] = Block(command.inverse, 1026)
+    return Accesses({**rows.reads, **tables}, rows.writes)
+
+
+def _normalize(command: Normalize, device: Device, contexts: Contexts) -> Accesses:
+    table = device.ops.layer_norm if command.norm is Norm.LAYER else device.ops.rms_norm
+    if table is None:
+        raise Fault("a normalization must have a place on the device", got=f"{device.name} without one")
+    return _rows(command)
+
+
 _RULES: dict[type[Command], Callable[[Any, Device, Contexts], Accesses]] = {
     SetContext: _context,
     Move: _move,
@@ -288,6 +320,8 @@ _RULES: dict[type[Command], Callable[[Any, Device, Contexts], Accesses]] = {
     Arithmetic: _arithmetic,
     Pool: _pool,
     Reduce: _reduce,
+    Softmax: _softmax,
+    Normalize: _normalize,
 }
 """Command → the function that derives its operands; a command that is not listed touches no bytes."""
 
@@ -308,6 +342,9 @@ They work on sums, on results, and on other layers' results.
 
 WINDOW: Mapping[str, Sequence[Role]] = {"data": ("ifm",), "weights": ("weights",), "bias": ("bias",), "sums": ("acc",)}
 
+TABLES: Sequence[Role] = ("scales", "lut", "bias")
+"""Roles of the memories in which tables lie."""
+
 ROLES: Mapping[type[Command], Mapping[str, Sequence[Role]]] = {
     Convolve: WINDOW,
     ConvolveDepthwise: WINDOW,
@@ -315,7 +352,9 @@ ROLES: Mapping[type[Command], Mapping[str, Sequence[Role]]] = {
     Arithmetic: {"lhs": NUMBERS, "rhs": NUMBERS, "target": NUMBERS},
     Pool: {"source": NUMBERS, "target": NUMBERS},
     Reduce: {"source": NUMBERS, "sums": ("acc",)},
-    SetContext: {"table": ("scales", "lut", "bias")},
+    SetContext: {"table": TABLES},
+    Softmax: {"source": NUMBERS, "target": NUMBERS, "table": TABLES, "inverse": TABLES},
+    Normalize: {"source": NUMBERS, "target": NUMBERS},
 }
 """Command → for each of its operands, the roles of which the operand's memory must hold one."""
 
@@ -327,6 +366,8 @@ STEPS: Mapping[type[Command], Literal["post", "pool"]] = {
     Arithmetic: "post",
     Pool: "pool",
     Reduce: "pool",
+    Softmax: "post",
+    Normalize: "post",
 }
 """Command → the step that an array must have fused to execute it; a vector engine executes all of them."""
 
@@ -377,8 +418,15 @@ def transfers(device: Device, queue: Queue, memory: Memory, roles: Sequence[Role
 def _places(command: Command) -> Iterator[tuple[str, Place, Sequence[Role]]]:
     """Yields each operand that a command touches: its name, its address, and the roles its memory may hold."""
     for name, roles in ROLES.get(type(command), {}).items():
-        if name != "bias" or (isinstance(command, Window) and command.init is Init.BIAS):
+        if not _is_unused(name, command):
             yield name, getattr(command, name), roles
+
+
+def _is_unused(name: str, command: Command) -> bool:
+    """Whether a command does not read an operand, whatever its place says."""
+    if name == "bias":
+        return not isinstance(command, Window) or command.init is not Init.BIAS
+    return name == "inverse" and isinstance(command, Softmax) and command.division is not Division.INTERPOLATED
 
 
 def _require_transfer(command: Move | Unpack, queue: Queue, device: Device) -> None:

@@ -22,6 +22,7 @@ from qmlir.isa.commands import (
     Host,
     Mark,
     Move,
+    OfRows,
     Pool,
     Post,
     Reduce,
@@ -158,6 +159,8 @@ def _tile(command: Command) -> str:
             return f"{command.out_rows}x{command.out_columns}x{command.channels} from windows of {window}"
         case Post() | Arithmetic() | Reduce():
             return f"{command.rows}x{command.columns}x{command.channels}"
+        case OfRows():
+            return f"{command.rows} rows of {command.channels}"
         case Move() | Fill():
             return f"{command.planes}x{command.rows}x{command.size} bytes"
         case Unpack():

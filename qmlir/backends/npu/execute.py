@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from qmlir.backends.npu import rows
 from qmlir.backends.npu.accesses import Accesses, stored_weights
 from qmlir.backends.npu.c_model.library import Library, LoadedDevice, compiler, is_built, library
 from qmlir.backends.npu.c_model.status import MEANING, Status
@@ -290,6 +291,7 @@ _RULES: dict[type[Command], Callable[[Any, Operands], None]] = {
     Arithmetic: arithmetic,
     Pool: pool,
     Reduce: reduce,
+    **rows.RULES,
 }
 """Command → the function that executes it; a command that is not listed changes no memory."""
 

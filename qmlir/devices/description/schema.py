@@ -136,6 +136,26 @@ class Lookup(Table):
     type: Storage = Field(description="type of the entries")
 
 
+class Rows(Table):
+    """Limits of an operation on rows, each element of whose result depends on all elements of its row."""
+
+    row_max: Elements | None = Field(default=None, description="elements of a row")
+
+
+class Softmax(Rows):
+    """Limits and speed of softmax."""
+
+    passes: Count = Field(
+        default=3, description="over each row, at the queue's elements_per_cycle: greatest element, sum, quotients"
+    )
+
+
+class Normalization(Rows):
+    """Limits and speed of a normalization."""
+
+    passes: Count = Field(default=2, description="over each row, at the queue's elements_per_cycle: sums, quotients")
+
+
 class Operations(Table):
     """The operations that the device computes, each with its limits; the device refuses an operation without a key."""
 
@@ -146,6 +166,9 @@ class Operations(Table):
     mul: Plain | None = Field(default=None, description="products of two tensors")
     maxpool: MaxPool | None = Field(default=None, description="maximum pools")
     avgpool: AveragePool | None = Field(default=None, description="average pools, global ones too")
+    softmax: Softmax | None = Field(default=None, description="softmax of rows, from a table of exponentials")
+    layer_norm: Normalization | None = Field(default=None, description="layer normalization of rows")
+    rms_norm: Normalization | None = Field(default=None, description="root-mean-square normalization of rows")
     requantize: Plain | None = Field(default=None, description="changes of scale, relu and clamp by themselves")
     lut: Lookup | None = Field(default=None, description="functions of one element")
     move: Plain | None = Field(default=None, description="concat, slice, pad, transpose: data that only moves")

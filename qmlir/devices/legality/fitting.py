@@ -23,6 +23,7 @@ from qmlir.isa.limits import MOST_ELEMENTS, MOST_MEETINGS
 
 Regions = Mapping[tuple[str, Role], Region]
 PoolOp = qint.MaxPool2DOp | qint.AveragePool2DOp
+RowOp = qint.SoftmaxOp | qint.LayerNormOp | qint.RMSNormOp
 Elementwise = qint.RequantizeOp | qint.LookupOp | qint.AddOp | qint.MulOp
 
 MOST = MOST_ELEMENTS // 4
@@ -64,8 +65,17 @@ def _beyond(operations: Sequence[Operation], engines: Engines) -> Iterator[Beyon
         if not windows.fits(work, bits, (1, 1, 1)):
             data: Role = "ifm"
             yield data, work.most_seen(0, 1) * work.most_seen(1, 1) * bits // 8, windows.data
+    elif isinstance(first, RowOp):
+        yield from _rows_beyond(first, engines)
     elif isinstance(first, qint.GlobalSumPoolOp | Elementwise):
         yield from _elements_beyond(operations, engines)
+
+
+def _rows_beyond(op: RowOp, engines: Engines) -> Iterator[Beyond]:
+    """Yields the roles whose region does not hold a single row of an operation on rows."""
+    data, result = row_room(engines, regions(engines.device), engines.external, engines.external)
+    needed: list[tuple[Role, int, int]] = [("ifm", row_bytes(op, op.x), data), ("ofm", row_bytes(op, op.y), result)]
+    yield from (each for each in needed if each[1] > each[2])
 
 
 def _elements_beyond(operations: Sequence[Operation], engines: Engines) -> Iterator[Beyond]:
@@ -101,6 +111,31 @@ def _tables_beyond(operations: Sequence[Operation], engines: Engines) -> Iterato
         size = sum(way[0].aligned(size) for size in tables.sizes(operations, role, engines))
         if size > region.size:
             yield role, size, region.size
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operations on rows
+
+
+def row_bytes(op: RowOp, value: SSAValue) -> int:
+    """The bytes of a row of an operand or of the result."""
+    return op.split()[1] * stored_dtype(value).itemsize
+
+
+def row_room(engines: Engines, known: Regions, source: Memory, target: Memory) -> tuple[int, int]:
+    """The most bytes of rows that a command may read, and that it may write.
+
+    Args:
+        engines: The engines of the device.
+        known: The regions of tiles.
+        source: The memory of the data.
+        target: The memory of the result.
+    """
+    reading, writing = engines.reading(engines.post), engines.writing(engines.post)
+    return (
+        MOST if reading is None or reading[0] == source else known[reading[0].id, "ifm"].size,
+        MOST if writing is None or writing[0] == target else known[writing[0].id, "ofm"].size,
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------

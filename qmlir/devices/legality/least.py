@@ -12,6 +12,7 @@ from xdsl.ir import Operation
 from qmlir.devices.description.device import Device
 from qmlir.devices.model.encoder import unsayable
 from qmlir.devices.model.stored import stored_bias, stored_weights
+from qmlir.devices.model.tables import exponentials
 from qmlir.dialects import qint
 from qmlir.dialects.nn import ConstantOp, PadOp
 from qmlir.dialects.nn.movement import MovementOp
@@ -23,18 +24,22 @@ from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
+    Division,
     Fill,
     Init,
     Move,
+    Norm,
+    Normalize,
     Pool,
     Pooling,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Step,
 )
 from qmlir.isa.commands import Operation as Computes
-from qmlir.isa.encoding import Command, Place, field_kinds
+from qmlir.isa.encoding import WORD, Command, Place, field_kinds
 from qmlir.isa.limits import broken
 from qmlir.numerics.contracts import CONTRACTS
 
@@ -63,6 +68,10 @@ def least_commands(op: Operation, device: Device) -> Iterator[Command]:
             yield _least(Pool, pool_fields(op))
         case qint.GlobalSumPoolOp():
             yield _least(Reduce, reduction_fields(op))
+        case qint.SoftmaxOp():
+            yield _least(Softmax, softmax_fields(op))
+        case qint.LayerNormOp() | qint.RMSNormOp():
+            yield _least(Normalize, normalization_fields(op))
         case qint.AddOp():
             yield _least(SetContext, context_fields(op))
             yield _least(Arithmetic, arithmetic_fields(op))
@@ -129,6 +138,31 @@ POOL_OF_ONE: Fields = {
 def reduction_fields(op: qint.GlobalSumPoolOp) -> Fields:
     """The fields of the command that sums an image."""
     return {"bits": width_of(op.x), "zero_point": op.zero_point.value.data}
+
+
+def softmax_fields(op: qint.SoftmaxOp) -> Fields:
+    """The fields of a softmax's command, without its tables."""
+    division, unit = Division[op.division.data.upper()], op.unit.value.data
+    return _row_fields(op) | {"division": division, "entries": exponentials(op).size, "unit": unit}
+
+
+def normalization_fields(op: qint.LayerNormOp | qint.RMSNormOp) -> Fields:
+    """The fields of a normalization's command."""
+    multiplier, shift, fraction, epsilon = op.arithmetic()
+    return _row_fields(op) | {
+        "norm": Norm.LAYER if isinstance(op, qint.LayerNormOp) else Norm.RMS,
+        "input_zero_point": op.input_zero_point.value.data if isinstance(op, qint.RMSNormOp) else 0,
+        "multiplier": multiplier, "shift": shift, "fraction": fraction,
+        "epsilon_low": epsilon % WORD, "epsilon_high": epsilon // WORD,
+    }  # fmt: skip
+
+
+def _row_fields(op: qint.SoftmaxOp | qint.LayerNormOp | qint.RMSNormOp) -> Fields:
+    """The fields of every operation on rows: the elements of a row, their widths, and how quotients are stored."""
+    return {
+        "source_bits": width_of(op.x), "target_bits": width_of(op.y), "channels": op.split()[1],
+        "zero_point": op.zero_point.value.data, "lower": op.lower.value.data, "upper": op.upper.value.data,
+    }  # fmt: skip
 
 
 def arithmetic_fields(op: qint.AddOp | qint.MulOp) -> Fields:

@@ -13,7 +13,7 @@ level, where zero points, multipliers and shifts are attributes. Documentation a
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from operator import eq, le
+from operator import eq, ge, le
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerType, ModuleOp
@@ -45,6 +45,9 @@ OPERATIONS: dict[type[Operation], str] = {
     qint.MaxPool2DOp: "maxpool",
     qint.AveragePool2DOp: "avgpool",
     qint.GlobalSumPoolOp: "avgpool",
+    qint.SoftmaxOp: "softmax",
+    qint.LayerNormOp: "layer_norm",
+    qint.RMSNormOp: "rms_norm",
     qint.RequantizeOp: "requantize",
     qint.LookupOp: "lut",
 }
@@ -186,6 +189,7 @@ def _within(got: frozenset[int], allowed: Any) -> bool:
 
 WINDOWED = ("conv2d", "depthwise", "maxpool", "avgpool")
 CONTRACTIONS = ("conv2d", "depthwise", "fc")
+OF_ROWS = ("softmax", "layer_norm", "rms_norm")
 
 # fmt: off
 LIMITS = (
@@ -218,6 +222,11 @@ LIMITS = (
           properties.accumulator_bits, lambda device, kind: 32),
     Limit("ops.move", ["move"], "data moves in at most {wanted} boxes", properties.transfers,
           lambda device, kind: MOST_TRANSFERS),
+    Limit("ops.*.row_max", OF_ROWS, "a row has at most {wanted} elements", lambda op: op.split()[1]),
+    Limit("ops.*", OF_ROWS, "neighbours of a row lie {wanted} element apart", lambda op: op.split()[2],
+          lambda device, kind: 1),
+    Limit("ops.softmax", ["softmax"], "a row's exponentials sum to {wanted} time the least that can divide, or more",
+          properties.least_sum, lambda device, kind: 1, ge),
     Limit("ops.lut.type", ["lut"], "entries of a table are {wanted}", lambda op: str(element_of(op.y)),
           lambda device, kind: device.ops.lut and device.ops.lut.type, fits=eq),
     Limit("ops.lut.entries", ["lut"], "a table has {wanted} entries", lambda op: op.table.array.size, fits=eq),

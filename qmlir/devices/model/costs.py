@@ -22,10 +22,13 @@ from qmlir.isa.commands import (
     Fill,
     Host,
     Move,
+    Norm,
+    Normalize,
     Pool,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Unpack,
     Window,
 )
@@ -93,6 +96,8 @@ def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
         case Pool():
             window = command.kernel_rows * command.kernel_columns
             return _elements(command.out_rows * command.out_columns * command.channels * window, queue)
+        case Softmax() | Normalize():
+            return _elements(command.rows * command.channels * _passes(command, device), queue)
         case SetContext():
             return 1
         case _:
@@ -137,6 +142,16 @@ def _depthwise(command: ConvolveDepthwise, device: Device) -> int:
 
 def _elements(count: int, queue: Queue) -> int:
     return ceil(count / exact(queue.elements_per_cycle or 1.0))
+
+
+def _passes(command: Softmax | Normalize, device: Device) -> int:
+    """How often the device goes over each row."""
+    ops = device.ops
+    if isinstance(command, Softmax):
+        table = ops.softmax
+    else:
+        table = ops.layer_norm if command.norm is Norm.LAYER else ops.rms_norm
+    return 1 if table is None else table.passes
 
 
 def _memory_cycles(touched: Footprint, device: Device, burst: int) -> tuple[dict[int, int], int]:

@@ -13,21 +13,25 @@ from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
+    Division,
     Fill,
     Host,
     Init,
     Move,
+    OfRows,
     Operation,
     Pool,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Step,
     Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, Place
 from qmlir.numerics.packing import packed_bytes
+from qmlir.numerics.tables import BREAKPOINTS
 
 Contexts = Mapping[int, SetContext]
 
@@ -88,6 +92,8 @@ def footprint(command: Command, device: Device, contexts: Contexts, routines: Se
             source = _image(command, command.source, command.bits, command.row_pitch, command.pixel_pitch)
             sums = Block(command.sums, 4 * command.channels)
             return Footprint((source, sums) if command.init is Init.ACCUMULATE else (source,), (sums,))
+        case OfRows():
+            return _of_rows(command)
         case _:
             return Footprint()
 
@@ -123,6 +129,22 @@ def _of_elements(command: Post | Arithmetic, contexts: Contexts) -> Footprint:
     lhs = _image(command, command.lhs, command.bits, command.lhs_row, command.lhs_pixel)
     rhs = _image(command, command.rhs, command.bits, command.rhs_row, command.rhs_pixel)
     return Footprint((lhs, rhs, table) if command.operation is Operation.MUL else (lhs, rhs), (target,))
+
+
+def _of_rows(command: OfRows) -> Footprint:
+    source, target = (
+        Block(place, command.channels * bits // 8, command.rows, 1, pitch)
+        for place, bits, pitch in (
+            (command.source, command.source_bits, command.source_row),
+            (command.target, command.target_bits, command.target_row),
+        )
+    )
+    tables: tuple[Block, ...] = ()
+    if isinstance(command, Softmax):
+        tables = (Block(command.table, 4 * command.entries),)
+        if command.division is Division.INTERPOLATED:
+            tables += (Block(command.inverse, 2 * BREAKPOINTS),)
+    return Footprint((source, *tables), (target,))
 
 
 def _image(command: Window | Post | Arithmetic | Pool | Reduce, place: Place, bits: int, row: int, pixel: int) -> Block:

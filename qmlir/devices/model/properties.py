@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.devices.description.device import Device
 from qmlir.devices.model.stored import Array, around_zero_point, as_images, trailing_zeros
 from qmlir.devices.model.stored import transfers as transfers_of
 from qmlir.dialects import nn, qint
@@ -20,6 +21,8 @@ from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
+from qmlir.isa.commands import Division
+from qmlir.isa.limits import LEAST_SUMS, term_of
 from qmlir.numerics import Int64s
 from qmlir.numerics.contracts import MULTIPLIER_BITS
 
@@ -311,6 +314,27 @@ def transfers(op: Operation) -> float:
     """How many boxes a data movement transfers; infinity if strided boxes cannot express it."""
     found = transfers_of(op)
     return inf if found is None else found
+
+
+def passes_of(op: qint.SoftmaxOp | qint.LayerNormOp | qint.RMSNormOp, device: Device) -> int:
+    """How often a device that computes an operation on rows goes over each row."""
+    match op:
+        case qint.SoftmaxOp():
+            table = device.ops.softmax
+        case qint.LayerNormOp():
+            table = device.ops.layer_norm
+        case qint.RMSNormOp():
+            table = device.ops.rms_norm
+    return 1 if table is None else table.passes
+
+
+def least_sum(op: qint.SoftmaxOp) -> int:
+    """The least sum of a row's exponentials, as a multiple of what its division takes, rounded down.
+
+    The greatest element of each row has the first exponential of the table.
+    """
+    first, division = int(op.table.array[0]), Division[op.division.data.upper()]
+    return term_of(first, division) // LEAST_SUMS[division]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ contracts of devices use. Integers are int64_t that wrap around; floats of 32 bi
 the model has no floats (float32.c).
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,6 +49,10 @@ class Expression:
         name = f"t{len(self.statements)}"
         self.statements.append(f"const {C_TYPES[dtype]} {name} = {text};")
         return Expression(name, dtype, self.statements)
+
+    def to_variable(self) -> "Expression":
+        """The same number as a variable of its own."""
+        return self._named(self.text, self.dtype)
 
     def _call(self, function: str, *others: "Expression | int") -> "Expression":
         """The result of a C function of integers of 64 bits."""
@@ -111,6 +116,22 @@ class Expression:
         """The lesser of two integers."""
         return self._call("lesser", other)
 
+    def equals(self, other: "Expression | int") -> "Expression":
+        """1 if two integers are equal, else 0."""
+        return self._operator("==", other)
+
+    def less(self, other: "Expression | int") -> "Expression":
+        """1 if the integer is less than the other, else 0."""
+        return self._operator("<", other)
+
+    def choose(self, yes: "Expression | int", no: "Expression") -> "Expression":
+        """One of two integers: `yes` unless this is 0."""
+        return self._named(f"{self.text} ? {no.same(yes).text} : {no.text}", I64)
+
+    def negative(self) -> "Expression":
+        """The integer with the other sign."""
+        return 0 - self
+
     def round_even(self) -> "Expression":
         """The nearest whole number of a float, ties to even, as a float."""
         assert self.is_float
@@ -136,3 +157,52 @@ def formula_in_c(
     computed: Expression = formula(*(Expression(text, dtype, statements) for text, dtype in parameters))
     whole = computed.to(I64)
     return [f"{indent}{statement}" for statement in (*statements, f"{result} = {whole.text};")]
+
+
+def function_in_c(
+    name: str,
+    formula: Callable[..., Any],
+    parameters: Sequence[str],
+    results: Sequence[str] = (),
+    table: str | None = None,
+) -> list[str]:
+    """A C function of integers of 64 bits, which computes a formula.
+
+    Args:
+        name: Its name.
+        formula: A function of as many numbers as there are parameters, and of a reader of the table if there is one.
+        parameters: The names of the parameters.
+        results: The names of the pointers, behind the other parameters, to which the results are stored; without any,
+            the function returns its only result.
+        table: The name of a parameter behind the numbers, a table of integers of 16 bits.
+    """
+    statements: list[str] = []
+
+    def reader(at: Expression) -> Expression:
+        return Expression(f"(int16_t)word_of_16({table} + 2 * (size_t){at.text})", I64, statements).to_variable()
+
+    given = [Expression(parameter, I64, statements) for parameter in parameters]
+    computed: Any = formula(*given, *([] if table is None else [reader]))
+    if results:
+        kind, ends = "void", [f"*{name} = {number.text};" for name, number in zip(results, computed, strict=True)]
+    else:
+        kind, ends = "int64_t", [f"return {computed.text};"]
+    declared = [f"int64_t {parameter}" for parameter in parameters]
+    declared += [] if table is None else [f"const uint8_t *{table}"]
+    declared += [f"int64_t *{result}" for result in results]
+    head = f"static inline {kind} {name}({', '.join(declared)}) {{"
+    return [head, *(f"  {statement}" for statement in (*_used(statements, ends), *ends)), "}", ""]
+
+
+def _used(statements: Sequence[str], ends: Sequence[str]) -> list[str]:
+    """The statements without those whose variable no later one reads: compilers warn of them."""
+    read, kept = set(_VARIABLE.findall(" ".join(ends))), list[str]()
+    for statement in reversed(statements):
+        declared, _, text = statement.partition(" = ")
+        if declared.split()[-1] in read:
+            read.update(_VARIABLE.findall(text))
+            kept.append(statement)
+    return kept[::-1]
+
+
+_VARIABLE = re.compile(r"\bt\d+\b")

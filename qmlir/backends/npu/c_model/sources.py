@@ -10,6 +10,7 @@ from enum import IntEnum
 from importlib.resources import files
 
 from qmlir.backends.npu.c_model.formula import formula_in_c
+from qmlir.backends.npu.c_model.rows import row_arithmetic
 from qmlir.backends.npu.c_model.status import MEANING, Status
 from qmlir.devices import Device
 from qmlir.isa.commands import (
@@ -19,10 +20,12 @@ from qmlir.isa.commands import (
     ConvolveDepthwise,
     Fill,
     Move,
+    Normalize,
     Pool,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Step,
     Unpack,
 )
@@ -45,6 +48,8 @@ EXECUTED: Mapping[type[Command], str] = {
     Arithmetic: "arithmetic(device, command)",
     Pool: "pool(device, fields)",
     Reduce: "reduce(device, fields)",
+    Softmax: "softmax(device, fields)",
+    Normalize: "normalize(device, fields)",
 }
 """Command → the call that executes it; a command that is not listed is the caller's."""
 
@@ -75,6 +80,8 @@ def model_sources(
     if convolutions:
         parts += [_array(device), _part("convolve"), *_products(device, convolutions)]
     parts += [_part("pool")] if Pool in chosen else []
+    of_rows = [kind for kind in chosen if kind in (Softmax, Normalize)]
+    parts += [*row_arithmetic(of_rows), _part("rows"), *(_part(mnemonic(kind)) for kind in of_rows)] if of_rows else []
     parts.append(_dispatch(chosen))
     status = _enumeration({_status(each): (each.value, MEANING[each]) for each in Status})
     return {

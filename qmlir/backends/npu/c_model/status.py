@@ -19,6 +19,7 @@ class Status(IntEnum):
     REDUCED = 10
     MODE = 11
     WEIGHT_ZERO_POINT = 12
+    EXPONENTIALS = 13
 
 
 MEANING = {
@@ -35,5 +36,6 @@ MEANING = {
     Status.REDUCED: "a sum over an image beyond 32 bits",
     Status.MODE: "types of data and weights that the array does not multiply",
     Status.WEIGHT_ZERO_POINT: "a zero point of weights on a device without them",
+    Status.EXPONENTIALS: "a row of exponentials that cannot be divided by their sum",
 }
 """Status → what is the matter, for the header and for errors."""

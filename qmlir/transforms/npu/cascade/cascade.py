@@ -28,7 +28,7 @@ from qmlir.ir.passes import option
 from qmlir.ir.signature import defined_functions
 from qmlir.transforms.npu.cascade.residency import LayerCosts, Stays, Tensor, put
 from qmlir.transforms.npu.cascade.stripes import StripedLayers, rows_of, runs, split
-from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, home_of, joins
+from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, ROWS, first_of, home_of, joins
 from qmlir.transforms.npu.tile.costs import Price, in_a_row
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def _with_stripes(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
 # The pass
 
 
-COMPUTES = (Contraction, qint.GlobalSumPoolOp, qint.MaxPool2DOp, qint.AveragePool2DOp, *ELEMENTWISE)
+COMPUTES = (Contraction, qint.GlobalSumPoolOp, qint.MaxPool2DOp, qint.AveragePool2DOp, *ROWS, *ELEMENTWISE)
 """First operations of the layers whose result may stay inside the device."""
 
 

@@ -13,8 +13,9 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.devices import Device
 from qmlir.devices.description.device import Memory
 from qmlir.devices.description.schema import Role
-from qmlir.devices.legality.fitting import PoolOp, Regions, pool_room, windows_of
+from qmlir.devices.legality.fitting import PoolOp, Regions, RowOp, pool_room, row_bytes, row_room, windows_of
 from qmlir.devices.model.engines import Engines, Region, Rest, part_of, regions
+from qmlir.devices.model.properties import passes_of
 from qmlir.devices.model.stored import stored_bytes, stored_dtype, stored_weights
 from qmlir.devices.model.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
@@ -170,31 +171,38 @@ class LayerCosts:
         known, usual = regions(self.device, rest), regions(self.device)
         if any(known[self.memory.id, role].size * LEAST < usual[self.memory.id, role].size for role in roles):
             return None
-        if isinstance(first, PoolOp) and not self._fits(first, layer, stays, known):
+        if isinstance(first, PoolOp | RowOp) and not self._fits(first, layer, stays, known):
             return None
         moved = sum(stored_bytes(value) for value in layer.inputs if root_of(value) not in stays)
         moved += sum(stored_bytes(value) for value in layer.outputs if home_of(value)[0] not in stays)
         usage, way = self._nothing.usage.copy(), self.engines.reading(self.engines.pool)
-        usage[self.engines.index(self.engines.pool)] = self._elements(layer, first)
+        queue = self.engines.post if isinstance(first, RowOp) else self.engines.pool
+        usage[self.engines.index(queue)] = self._elements(layer, first) / (queue.elements_per_cycle or 1.0)
         if way is not None:
             usage[self.engines.index(way[1])] = moved / (way[1].bytes_per_cycle or 1.0)
         return Price(float(usage.max()), usage)
 
-    def _fits(self, op: PoolOp, layer: LayerOp, stays: AbstractSet[SSAValue], known: Regions) -> bool:
-        """Whether a window of a pool fits the regions of tiles."""
+    def _fits(self, op: PoolOp | RowOp, layer: LayerOp, stays: AbstractSet[SSAValue], known: Regions) -> bool:
+        """Whether a window of a pool, or a row, fits the regions of tiles."""
         inside, external = self.memory, self.engines.external
         source = inside if root_of(layer.inputs[0]) in stays else external
         target = inside if home_of(layer.outputs[0])[0] in stays else external
+        if isinstance(op, RowOp):
+            data, result = row_room(self.engines, known, source, target)
+            return row_bytes(op, op.x) <= data and row_bytes(op, op.y) <= result
         room = pool_room(self.engines, known, source, target)
         return room.fits(windows_of(op), 8 * stored_dtype(op.x).itemsize, (1, 1, 1))
 
-    def _elements(self, layer: LayerOp, first: Operation) -> float:
+    def _elements(self, layer: LayerOp, first: Operation) -> int:
+        """How many elements are computed, each as often as the device goes over it."""
         count = prod(shape_of(layer.outputs[0])) * max(len(chain_of(layer)), 1)
         if isinstance(first, qint.MaxPool2DOp | qint.AveragePool2DOp):
             count *= prod(first.window_values())
         elif isinstance(first, qint.GlobalSumPoolOp):
             count += prod(shape_of(first.x))
-        return count / (self.engines.pool.elements_per_cycle or 1.0)
+        elif isinstance(first, RowOp):
+            count *= passes_of(first, self.device)
+        return count
 
 
 def _loads_constants(layer: LayerOp) -> bool:

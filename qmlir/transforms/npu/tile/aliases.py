@@ -27,6 +27,10 @@ ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
 """Operations that compute each element of their result from the same element of their operands."""
 
 
+ROWS = (qint.SoftmaxOp, qint.LayerNormOp, qint.RMSNormOp)
+"""Operations that compute each element of their result from a whole row of their operand."""
+
+
 def operations_of(layer: LayerOp) -> list[Operation]:
     """The operations of a layer, constants apart."""
     return [op for op in layer.operations() if not isinstance(op, ConstantOp)]

@@ -31,6 +31,7 @@ from qmlir.isa.commands import End
 from qmlir.transforms.npu.cascade.residency import address_of, put_rests, rest_of
 from qmlir.transforms.npu.tile.aliases import begins_at, joins, operations_of
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, port_of
+from qmlir.transforms.npu.tile.rows import tile_rows
 from qmlir.transforms.npu.tile.vector import copy_tensor, tile_elementwise, tile_movement, tile_pool, tile_reduction
 
 
@@ -163,6 +164,8 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
             tile_contraction(emitter, layer, first, rest)
         case qint.GlobalSumPoolOp():
             tile_reduction(emitter, layer, first, rest)
+        case qint.SoftmaxOp() | qint.LayerNormOp() | qint.RMSNormOp() if not rest:
+            tile_rows(emitter, layer, first)
         case qint.MaxPool2DOp() | qint.AveragePool2DOp() if not rest:
             tile_pool(emitter, layer, first)
         case MovementOp() | StorageCastOp() if not rest:

@@ -22,16 +22,20 @@ from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
+    Division,
     Fill,
     Init,
     Mark,
     Move,
+    Norm,
+    Normalize,
     Operation,
     Pool,
     Pooling,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Step,
     Sync,
     Unpack,
@@ -300,6 +304,51 @@ def _pool(d: _Drawing) -> list[Command]:
     return [Pool(*fields)]
 
 
+def _rows(d: _Drawing) -> tuple[Any, ...]:
+    """The fields that operations on rows share."""
+    source_bits, target_bits = d.one(8, 16), d.one(8, 16)
+    rows, channels = d.number(1, 6), d.one(1, d.number(2, 30), d.number(60, 140))
+    (source_row, _, size), (target_row, _, written) = (
+        d.pitches(1, channels * bits // 8, rows) for bits in (source_bits, target_bits)
+    )
+    half = 1 << target_bits - 1
+    lower, upper = (-half, half - 1) if d.rng.random() < 0.7 else sorted(d.number(-half, half - 1) for _ in range(2))
+    zero_point = d.seldom(d.number(-200, 200), lambda: d.number(-(1 << 31), (1 << 31) - 1))
+    places = d.place(size), d.place(written, True)
+    return *places, source_bits, target_bits, rows, channels, source_row, target_row, zero_point, lower, upper
+
+
+def _softmax(d: _Drawing) -> list[Command]:
+    """Exponentials of some slope, in steps as their division has them; seldom any numbers at all."""
+    fields, division = _rows(d), d.one(*Division)
+    entries = d.one(256, 700, d.number(1, 300))
+    one = {Division.EXACT: 1 << 30, Division.NEWTON: (1 << 31) - 1, Division.INTERPOLATED: 1 << 15}[division]
+    table = np.rint(one * np.exp(-np.arange(entries) * d.rng.uniform(0, 0.3)))
+    if d.rng.random() < 0.1:
+        table[d.number(0, entries - 1)] = d.one(-1, (1 << 31) - 1)
+    if d.rng.random() < 0.05:
+        table[:] = d.one(0, 1)
+    unit = {
+        Division.EXACT: d.number(1 << 12, 1 << d.number(13, 31)),
+        Division.NEWTON: 1 << 12 + d.number(0, 16),
+        Division.INTERPOLATED: 1 << 27,
+    }[division]
+    inverse = d.table(np.rint((1 << 15) / (1 + np.arange(513) / 512)).clip(max=(1 << 15) - 1).astype("<i2").tobytes())
+    tables = d.table(table.astype("<i4").tobytes()), inverse
+    return [Softmax(*(0, (), 0, *fields, *tables, division, entries, unit))]
+
+
+def _normalize(d: _Drawing) -> list[Command]:
+    """Roots of sums of every size; what is too large for a root, the limits of commands refuse."""
+    fields = _rows(d)
+    point, epsilon = d.one(0, d.number(-300, 300)), d.one(0, d.number(0, 1 << d.number(1, 61)))
+    fraction = d.number(-4, 40)
+    shift = d.number(-8, 20) + fraction // 2
+    numbers = (d.number(1 << 30, (1 << 31) - 1), shift, fraction, epsilon % (1 << 32), epsilon >> 32)
+    return [Normalize(*(0, (), 0, *fields, d.one(*Norm), point, *numbers))]
+
+
 _KINDS: tuple[Callable[[_Drawing], list[Command]], ...] = (
     _move, _unpack, _control, _window, _window, _window, _post, _post, _arithmetic, _arithmetic, _pool, _pool,
+    _softmax, _normalize, _normalize,
 )  # fmt: skip

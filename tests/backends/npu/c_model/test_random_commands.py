@@ -42,6 +42,7 @@ SENTENCES = {
     Status.REDUCED: "sums must fit 32 bits",
     Status.MODE: "the array must multiply",
     Status.WEIGHT_ZERO_POINT: "weights must have the zero point 0",
+    Status.EXPONENTIALS: "exponentials must be in",
 }
 """What the simulator in Python says for each fault that a command of legal words can have."""
 
