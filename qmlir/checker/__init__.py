@@ -27,6 +27,7 @@ code.py            what LLVM IR, assembly and object files compute on floats
 program.py         a device's program as plain Python data
 memory.py          what the bytes of its memories hold
 commands.py        the intervals of what its commands compute
+row_commands.py    likewise, of whole rows
 functions.py       the functions of tables, to 25 digits
 document.py        the whole certificate of an artefact
 check.py           the comparison of a certificate with it

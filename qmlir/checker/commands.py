@@ -15,23 +15,28 @@ from qmlir.checker.memory import ENTERING, LEAVING, Area, Memories
 from qmlir.checker.program import Program
 from qmlir.checker.ranges import Channels, Range, Sums, clamped, join, less, repeated, signed, times
 from qmlir.checker.rounding import contract_of, requantized
+from qmlir.checker.row_commands import exponential_sums, radicands
 from qmlir.checker.unproven import UnprovenError
 from qmlir.checker.weights import signed_sums, unpacked
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
+    Division,
     Fill,
     Host,
     Init,
     Mark,
     Move,
+    Normalize,
+    OfRows,
     Operation,
     Pool,
     Pooling,
     Post,
     Reduce,
     SetContext,
+    Softmax,
     Step,
     Unpack,
     Window,
@@ -427,6 +432,31 @@ def _reduce(walk: _Walk, command: Reduce) -> Followed:
     return _accumulated(walk, command, Area(*command.sums, 4 * command.channels), (whole, partial, start), 32)
 
 
+def _rows(command: OfRows, place: Place, bits: int, pitch: int) -> Area:
+    """The rows of an operand: each is a run of bytes."""
+    return Area(*place, command.channels * bits // 8, command.rows, 1, pitch)
+
+
+def _of_rows(walk: _Walk, command: Softmax | Normalize) -> Followed:
+    if not {command.source_bits, command.target_bits} <= {8, 16} or not command.rows or not command.channels:
+        raise UnprovenError(f"rows of {command.channels} elements", "must be a command that a device executes")
+    width = command.source_bits // 8
+    data = walk.whole("source", _rows(command, command.source, command.source_bits, command.source_row), width)
+    if isinstance(command, Softmax):
+        table = walk.dense("table", command.table, 32, command.entries) if command.entries else [(-1, -1)]
+        total, bits = exponential_sums(command, data, table), 64
+        if command.division is Division.INTERPOLATED:
+            walk.dense("inverse", command.inverse, 16, 513)
+    else:
+        total, bits = radicands(command, data), 63
+    target = _rows(command, command.target, command.target_bits, command.target_row)
+    (least, most), result = signed(command.target_bits), (command.lower, command.upper)
+    if not least <= command.lower <= command.upper <= most:
+        raise UnprovenError(f"bounds {result}", "must be a command that a device executes")
+    walk.memories.elements(target, [result], command.target_bits // 8)
+    return walk.followed(command, result, sums=walk.sums([total], [total], bits))
+
+
 RULES: Mapping[type[Command], Callable[[_Walk, Any], Followed]] = {
     Convolve: _window,
     ConvolveDepthwise: _window,
@@ -434,5 +464,7 @@ RULES: Mapping[type[Command], Callable[[_Walk, Any], Followed]] = {
     Arithmetic: _arithmetic,
     Pool: _pool,
     Reduce: _reduce,
+    Softmax: _of_rows,
+    Normalize: _of_rows,
 }
 """Command → its rule; all other commands move bytes or control the device."""

@@ -1,12 +1,13 @@
 """The checker's rules of softmax and of normalizations: their sums, roots and quotients fit the widths they have."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, prod
 
 from qmlir.checker.deriver import Derived, Deriver, Rule, all_of, entries, limited
 from qmlir.checker.network import Node
-from qmlir.checker.ranges import Sums, require_fit, signed
+from qmlir.checker.ranges import Range, Sums, require_fit, signed
 from qmlir.checker.unproven import UnprovenError
 
 
@@ -17,13 +18,25 @@ def _exponentials(d: Deriver, node: Node) -> Derived:
     if node.kind == "qint.log_softmax":
         require_fit([total], 63)
         return Derived([all_of(d.value(node.results[0]))], Sums.of([total], [total], 64))
-    if node.properties["division"] == "exact":
-        require_fit([(0, (total[1] << 13) - 1)], 63)
-        require_fit([(0, 2 * largest * node.number("unit") + (total[1] << 12))], 64)
-    else:
-        term = (largest >> 12) + 1 if node.properties["division"] == "newton" else largest
-        require_fit([(0, term * count)], 32)
+    require_divisible(largest, count, node.number("unit"), str(node.properties["division"]))
     return limited(node, total, 64)
+
+
+def require_divisible(largest: int, count: int, unit: int, division: str) -> None:
+    """Raises UnprovenError unless the sums of a row of exponentials, and what is divided by them, fit their widths.
+
+    Args:
+        largest: The largest exponential.
+        count: The number of elements of a row.
+        unit: The number 1 in steps of the result, with 12 fraction bits.
+        division: How the softmax divides.
+    """
+    total = largest * count
+    if division == "exact":
+        require_fit([(0, (total << 13) - 1)], 63)
+        require_fit([(0, 2 * largest * unit + (total << 12))], 64)
+    else:
+        require_fit([(0, ((largest >> 12) + 1) * count if division == "newton" else total)], 32)
 
 
 def _row_of_exponentials(d: Deriver, node: Node) -> Derived:
@@ -98,21 +111,45 @@ def _normalized(d: Deriver, node: Node) -> int:
 
 
 def _over_root(node: Node, most: int, least: int, reach: Fraction) -> Derived:
-    """Of d · M / √(D · 2^fraction + epsilon), D either 0 or from `least` to `most`, and d² at most D · reach.
+    multiplier, shift, fraction, epsilon = (node.number(key) for key in ("multiplier", "shift", "fraction", "epsilon"))
+    root = Root(multiplier, shift, fraction, epsilon, most, least, reach)
+    return limited(node, root.radicands(), 63)
 
-    The root of a number of 2b + 2 bits, or of one bit less, has b + 1 bits; so many bits are behind the point of its
-    inverse, beside the 31 of the inverse itself.
+
+@dataclass(frozen=True)
+class Root:
+    """The numbers of d · M / √(D · 2^fraction + epsilon), M = multiplier · 2^(shift − 31).
+
+    least, most  D is 0, or from `least` to `most`
+    reach        d² is at most D · reach
     """
-    multiplier, shift, epsilon = (node.number(key) for key in ("multiplier", "shift", "epsilon"))
-    fraction = Fraction(2) ** node.number("fraction")
-    if multiplier >> 31 or min(multiplier, epsilon) < 0:
-        raise UnprovenError(f"a multiplier of {multiplier} or an epsilon of {epsilon}")
-    found = limited(node, (0, floor(most * fraction) + epsilon), 63)
-    bits = max(floor(least * fraction) + epsilon, 1).bit_length()
-    factor = multiplier * Fraction(2) ** (shift - 31)
-    if (bits + 1) // 2 - 1 + 31 - shift < 1 or factor**2 * reach >= fraction * (1 << 60):
-        raise UnprovenError(f"quotients times {factor}, beyond 32 bits")
-    return found
+
+    multiplier: int
+    shift: int
+    fraction: int
+    epsilon: int
+    most: int
+    least: int
+    reach: Fraction
+
+    def radicands(self) -> Range:
+        """The interval of the numbers of which the root is taken, which 63 bits have to hold.
+
+        The root of a number of 2b + 2 bits, or of one bit less, has b + 1 bits; so many bits are behind the point of
+        its inverse, beside the 31 of the inverse itself.
+
+        Raises:
+            UnprovenError: Factors of elements or their quotients do not fit their widths.
+        """
+        if self.multiplier >> 31 or min(self.multiplier, self.epsilon) < 0:
+            raise UnprovenError(f"a multiplier of {self.multiplier} or an epsilon of {self.epsilon}")
+        fraction, factor = Fraction(2) ** self.fraction, self.multiplier * Fraction(2) ** (self.shift - 31)
+        least, most = (floor(squares * fraction) + self.epsilon for squares in (self.least, self.most))
+        require_fit([(0, most)], 63)
+        behind = (max(least, 1).bit_length() + 1) // 2 - 1 + 31 - self.shift
+        if behind < 1 or factor**2 * self.reach >= fraction * (1 << 60):
+            raise UnprovenError(f"quotients times {factor}, beyond 32 bits")
+        return 0, most
 
 
 def _local_response(d: Deriver, node: Node) -> Derived:

@@ -16,8 +16,9 @@ from qmlir.devices.legality.limits import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
-from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, weights, window, zero
+from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, shares, weights, window, zero
 from tests.ops.samples import HALF
+from tests.ops.samples_normalization import over_root
 
 TARGETS = Path(__file__).parents[2] / "qmlir" / "targets"
 
@@ -68,6 +69,20 @@ def requantize(multipliers: list[int], shifts: list[int], contract: str = "singl
     )
 
 
+def softmax(division: str = "exact", first: int = 1 << 30, along: int = 7, axis_at: int = 1) -> Sample:
+    unit = (1 << 15 if division == "interpolated" else 256) << 12
+    properties = axis(axis_at) | shares(weights([first, *[0] * 255], "int32"), unit, division) | narrow()
+    if division == "interpolated":
+        properties |= {"inverse": weights([1 << 14] * 513, "int16")}
+    return Sample(qint.SoftmaxOp, "", (i(8, 3, along),), properties, i(8).element)
+
+
+def rms_norm(first: int, end: int = 2) -> Sample:
+    return Sample(
+        qint.RMSNormOp, "", (i(8, 3, 12),), over_root(first, end, HALF, 26, 40, 3, 0) | narrow(), i(8).element
+    )
+
+
 GROUPED = Sample(qint.Conv2DOp, "", (i(8, 1, 9, 9, 4), i(8, 4, 3, 3, 2)), groups(2))
 TABLE = Sample(qint.LookupOp, "", (i(8, 4),), {"table": weights([0] * 256, "int8")})
 CASES: list[tuple[str, Device, Sample, Sample, str]] = [
@@ -113,6 +128,14 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         ),
         "data moves in at most 1024 boxes",
     ),
+    ("ops.softmax.row_max", device(softmax={"row_max": 7}), softmax(), softmax(along=8), "at most 7 elements, got 8"),
+    ("ops.rms_norm.row_max", device(rms_norm={"row_max": 12}), rms_norm(1), rms_norm(0), "at most 12 elements, got 36"),
+    ("ops.softmax", device(), softmax(), softmax(axis_at=0), "neighbours of a row lie 1 element apart, got 7"),
+    ("ops.rms_norm", device(), rms_norm(1), rms_norm(0, 1), "neighbours of a row lie 1 element apart, got 12"),
+    ("ops.softmax", device(), softmax("newton", first=4096 << 12), softmax("newton", first=4095 << 12),
+     "a row's exponentials sum to 1 time the least that can divide, or more, got 0"),
+    ("ops.softmax", device(), softmax("interpolated", first=2), softmax("interpolated", first=1),
+     "a row's exponentials sum to 1 time the least that can divide, or more, got 0"),
     ("ops.add.operand_scale", device(add={"operand_scale": "same"}), add(HALF, HALF), add(HALF, HALF + 1), "1 scale"),
     ("ops.lut.entries", device(lut={"entries": 512, "type": "i8"}),
      Sample(nn.ReshapeOp, "", (i(8, 4),), {"shape": window(window=(2, 2))["window"]}), TABLE, "512"),
@@ -170,6 +193,7 @@ def test_operations_that_a_device_lacks() -> None:
     vta = Device.model_validate(data)
     assert refusals(depthwise().build(), vta) == ["vta has no depthwise (ops.depthwise)"]
     assert refusals(TABLE.build(), vta) == ["vta has no lut (ops.lut)"]
+    assert refusals(softmax().build(), vta) == ["vta has no softmax (ops.softmax)"]
     odd = Sample(qint.SaturatingFullyConnectedOp, "", (i(8, 3, 16), i(8, 5, 16))).build()
     assert kind_of(odd) is None
     assert refusals(odd, vta) == [f"no device file has a key for qint.saturating_fully_connected{FOLLOWED}"]

@@ -17,14 +17,33 @@ from qmlir.devices.description.device import Memory
 from qmlir.devices.legality.least import least_commands
 from qmlir.devices.legality.limits import OPERATIONS, computes
 from qmlir.devices.legality.requirements import target_of_device
+from qmlir.dialects.qint import normalization, root_normalization
 from qmlir.errors import PipelineError
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Fault
-from qmlir.isa.commands import COMMANDS, Arithmetic, Convolve, Fill, Init, Operation, Pool, SetContext, Unpack, Window
+from qmlir.isa.commands import (
+    COMMANDS,
+    Arithmetic,
+    Convolve,
+    Division,
+    Fill,
+    Init,
+    Norm,
+    Normalize,
+    OfRows,
+    Operation,
+    Pool,
+    SetContext,
+    Softmax,
+    Unpack,
+    Window,
+)
 from qmlir.isa.encoding import ADDRESS_BITS, WORD, Command, Place, Signed, StreamError, Wait, field_kinds
-from qmlir.isa.limits import LIMITS, MOST_TAPS, broken
+from qmlir.isa.limits import DROPPED, LIMITS, MOST_BEHIND, MOST_TAPS, ROOT_BITS, UNIT_BITS, broken, term_of
 from qmlir.lowering.qint_to_npu.partition import on_the_host
+from qmlir.numerics import root_quotients
+from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.stages import TO_INTEGERS
 from tests.fuzz.devices import options_for
 from tests.graphs import network as random_network
@@ -33,17 +52,25 @@ from tests.ops.samples import SAMPLES
 
 def command(kind: type[Command], **given: Any) -> Command:
     """A command whose fields are 1, except the given ones."""
-    names = {name: Place(0, 0) if field is Place else 1 for name, field in field_kinds(kind).items()}
-    widths = {
+    names: dict[str, Any] = {name: Place(0, 0) if field is Place else 1 for name, field in field_kinds(kind).items()}
+    widths: dict[str, Any] = {
         "bits": 8,
         "data_bits": 8,
         "operation": Operation.ADD,
         "weight_bits": 8,
         "sum_bits": 32,
         "bias_bits": 32,
-        "source_bits": 32,
+        "source_bits": 8 if issubclass(kind, OfRows) else 32,
+        "target_bits": 8,
+        "division": Division.EXACT,
+        "unit": 1 << 12,
+        "norm": Norm.LAYER,
+        "multiplier": 1 << 30,
+        "epsilon_high": 0,
     }
-    known = {name: value for name, value in (widths | {"init": Init.ZERO} | given).items() if name in names}
+    known: dict[str, Any] = {
+        name: value for name, value in (widths | {"init": Init.ZERO} | given).items() if name in names
+    }
     return kind(0, (), 0, **(names | known))
 
 
@@ -72,7 +99,28 @@ def test_the_simulator_refuses_what_breaks_a_limit() -> None:
     wrong: dict[str, list[tuple[type[Command], dict[str, Any]]]] = {
         "every number": [(kind, {next(iter(field_kinds(kind))): 1 << 40}) for kind in COMMANDS[1:5]],
         "integers": [(Pool, {"bits": 32}), (SetContext, {"bits": 12}), (Arithmetic, {"bits": 64})],
-        "bounds": [(SetContext, {"upper": 128}), (SetContext, {"lower": 3})],
+        "bounds": [(SetContext, {"upper": 128}), (SetContext, {"lower": 3}), (Softmax, {"upper": 128})],
+        "on rows": [(Softmax, {"rows": 0}), (Normalize, {"channels": (1 << 24) + 1})],
+        "exponentials": [(Softmax, {"entries": 0}), (Softmax, {"entries": (1 << 16) + 1})],
+        "division takes": [
+            (Softmax, {"unit": 4095}),
+            (Softmax, {"unit": (1 << 31) + 1}),
+            (Softmax, {"division": Division.NEWTON, "unit": 3 << 12}),
+            (Softmax, {"division": Division.NEWTON, "unit": 1 << 29}),
+            (Softmax, {"division": Division.INTERPOLATED, "unit": 1 << 26}),
+        ],
+        "must have 31 bits": [
+            (Normalize, {"multiplier": (1 << 30) - 1}),
+            (Normalize, {"shift": -63}),
+            (Normalize, {"fraction": 63}),
+            (Normalize, {"epsilon_high": 1 << 30}),
+        ],
+        "roots": [
+            (Normalize, {"fraction": 48}),
+            (Normalize, {"channels": 1 << 24}),
+            (Normalize, {"norm": Norm.RMS, "input_zero_point": -(1 << 31), "fraction": 0}),
+        ],
+        "quotients": [(Normalize, {"shift": 58}), (Normalize, {"norm": Norm.RMS, "shift": 27, "fraction": -20})],
         "byte": [(Fill, {"value": 256})],
         "unpack": [(Unpack, {"count": 0}), (Unpack, {"count": (1 << 24) + 1})],
         "weights must": [(Convolve, {"weight_bits": 9})],
@@ -96,6 +144,14 @@ def test_the_simulator_refuses_what_breaks_a_limit() -> None:
             with pytest.raises(Fault, match=words):
                 accesses(command(kind, **given), device, {})
     assert all(any(words in limit.need for words in wrong) for limit in LIMITS)
+
+
+def test_the_numbers_of_rows_are_those_of_the_integer_level() -> None:
+    """The instruction set states the numbers of qint's equations, which it does not see, once more."""
+    assert (UNIT_BITS, DROPPED) == (normalization.FRACTION, normalization.SUM_BITS)
+    assert (ROOT_BITS, MOST_BEHIND) == (root_quotients.SUM_BITS, root_normalization.MOST_BEHIND)
+    for e in (0, 2047, 2048, 1 << 30):
+        assert term_of(e, Division.NEWTON) == normalization.newton_term(Lanes(np.array(e))).array
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -237,7 +293,8 @@ OF_OPERATIONS = {
     "data_bits", "sum_bits", "bias_bits", "zero_point", "weight_zero_point", "kernel_rows", "kernel_columns",
     "stride_rows", "stride_columns", "dilation_rows", "dilation_columns", "bits", "pooling", "count_padding",
     "lhs_zero_point", "rhs_zero_point", "lhs_multiplier", "rhs_multiplier", "shift", "step", "contract", "lower",
-    "upper", "input_zero_point",
+    "upper", "input_zero_point", "target_bits", "division", "entries", "unit", "norm", "multiplier",
+    "fraction", "epsilon_low", "epsilon_high",
 }  # fmt: skip
 """Fields that no tile changes."""
 
@@ -272,5 +329,5 @@ def test_tiles_keep_the_numbers_of_the_least_commands(seed: int, name: str) -> N
         known = {fixed(c, OF_OPERATIONS) for c in least}
         for emitted in program.commands:
             copies = isinstance(emitted, Pool) and emitted.kernel_rows == emitted.kernel_columns == 1
-            if isinstance(emitted, Window | Arithmetic | Pool) and not copies:
+            if isinstance(emitted, Window | Arithmetic | Pool | OfRows) and not copies:
                 assert fixed(emitted, OF_OPERATIONS) in known

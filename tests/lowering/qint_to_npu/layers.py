@@ -6,6 +6,7 @@ What is legal is so by construction, from the numbers of the file, not by asking
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,15 @@ from xdsl.ir import Block, Region, SSAValue
 
 from qmlir.devices import Device
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.requantize import width_of
+from qmlir.dialects.qint.requantize import int32, width_of
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import TensorOp, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
-from tests.ops.sample import axis, groups, narrow, pads, scaled, summed, window, zero, zeros
+from qmlir.numerics.root_quotients import RootQuotient
+from tests.ops.sample import axis, groups, narrow, pads, scaled, shares, summed, window, zero, zeros
+from tests.ops.samples_normalization import over_root
 
 Array = npt.NDArray[Any]
 Properties = Mapping[str, Any]
@@ -292,6 +295,51 @@ def avgpool(draft: Draft) -> SSAValue:
     return draft.add(qint.AveragePool2DOp, [x], taken)
 
 
+def _rows(draft: Draft, kind: str) -> SSAValue:
+    """Data whose last axis is rows."""
+    limit, most = getattr(draft.device.ops, kind), 70
+    along = limit.row_max + 1 if draft.has(f"ops.{kind}.row_max") else draft.integer(1, most)
+    return draft.input(*(draft.integer(1, 4) for _ in range(draft.integer(0, 3))), along)
+
+
+def softmax(draft: Draft) -> SSAValue:
+    """Of exponentials that fall to 0 within the first hundreds of differences."""
+    x = _rows(draft, "softmax")
+    slope = draft.draw(st.floats(0.05, 0.5))
+    table = np.rint((1 << 30) * np.exp(-np.arange(1 << draft.bits) * slope)).astype("i4")
+    unit = draft.integer(1 << 12, 1 << draft.integer(13, 31))
+    properties = axis(len(shape_of(x)) - 1) | shares(WeightsAttr(table), unit)
+    return draft.add(qint.SoftmaxOp, [x], properties | narrow(draft.bits, draft.zero_point()), draft.bits)
+
+
+def layer_norm(draft: Draft) -> SSAValue:
+    return _normalized(draft, qint.LayerNormOp, "layer_norm")
+
+
+def rms_norm(draft: Draft) -> SSAValue:
+    return _normalized(draft, qint.RMSNormOp, "rms_norm")
+
+
+def _normalized(draft: Draft, kind: type[TensorOp], name: str) -> SSAValue:
+    """A normalization over the last dimensions, with the numbers that the quantizer gives it."""
+    x = _rows(draft, name)
+    first = draft.integer(0, len(shape_of(x)) - 1)
+    count, point = math.prod(shape_of(x)[first:]), draft.zero_point()
+    half, step = 1 << draft.bits - 1, draft.draw(st.floats(2.0**-7, 2.0**-3))
+    epsilon = Fraction(draft.draw(st.floats(0.01, 100)))
+    if kind is qint.RMSNormOp:
+        most = count * (half + abs(point)) ** 2
+        quotient = RootQuotient(most, 1, count * epsilon, math.sqrt(count) / step, 1.0)
+        points = {"input_zero_point": int32(point)}
+    else:
+        above, points = max(count - 1, 1), {}
+        quotient = RootQuotient((count * half) ** 2, above, count**2 * epsilon, count / step, math.sqrt(above) / count)
+    quotient.check("its result's scale")
+    multiplier, shift = quotient.multiplier()
+    root = over_root(first, len(shape_of(x)), multiplier, shift, quotient.fraction, quotient.rounded_epsilon)
+    return draft.add(kind, [x], root | points | narrow(draft.bits, draft.zero_point()), draft.bits)
+
+
 def requantize(draft: Draft) -> SSAValue:
     return draft.requantize(draft.input(1, draft.integer(1, 9), draft.integer(1, 9), draft.integer(2, 40)), most=0)
 
@@ -330,6 +378,9 @@ KINDS: Mapping[str, Callable[[Draft], SSAValue]] = {
     "mul": mul,
     "maxpool": maxpool,
     "avgpool": avgpool,
+    "softmax": softmax,
+    "layer_norm": layer_norm,
+    "rms_norm": rms_norm,
     "requantize": requantize,
     "lut": lut,
     "move": move,
@@ -338,6 +389,10 @@ KINDS: Mapping[str, Callable[[Draft], SSAValue]] = {
 
 SCALED = ("conv2d", "depthwise", "fc", "mul", "requantize")
 """Layers with a change of scale."""
+
+
+OF_ROWS = ("softmax", "layer_norm", "rms_norm")
+"""Layers of whole rows."""
 
 
 def flaws(device: Device, kind: str) -> list[str]:
@@ -352,13 +407,15 @@ def flaws(device: Device, kind: str) -> list[str]:
         found.append(f"ops.{kind}")
     if kind == "avgpool" and limit.divisor == "pow2":
         found.append("ops.avgpool.divisor")
-    if kind in (*SCALED, "add", "avgpool") and not device.quant.zero_point.activations:
+    if kind in OF_ROWS and limit.row_max is not None:
+        found.append(f"ops.{kind}.row_max")
+    if kind in (*SCALED, *OF_ROWS, "add", "avgpool") and not device.quant.zero_point.activations:
         found.append("quant.zero_point.activations")
     if kind in SCALED:
         found += ["quant.round"]
         found += ["quant.scale"] if device.quant.scale == "pow2" else []
         found += ["quant.granularity"] if device.quant.granularity == "tensor" and kind != "mul" else []
-    if kind in ("add", "maxpool", "requantize") and "i16" not in device.quant.types:
+    if kind in ("add", "maxpool", "requantize", *OF_ROWS) and "i16" not in device.quant.types:
         found.append("quant.types")
     if kind == "fc" and limit.terms_max is None:
         found.append("array.modes.acc")

@@ -335,7 +335,8 @@ def _softmax(d: _Drawing) -> list[Command]:
     }[division]
     inverse = d.table(np.rint((1 << 15) / (1 + np.arange(513) / 512)).clip(max=(1 << 15) - 1).astype("<i2").tobytes())
     tables = d.table(table.astype("<i4").tobytes()), inverse
-    return [Softmax(*(0, (), 0, *fields, *tables, division, entries, unit))]
+    made: tuple[Any, ...] = (0, (), 0, *fields, *tables, division, entries, unit)
+    return [Softmax(*made)]
 
 
 def _normalize(d: _Drawing) -> list[Command]:
@@ -345,7 +346,8 @@ def _normalize(d: _Drawing) -> list[Command]:
     fraction = d.number(-4, 40)
     shift = d.number(-8, 20) + fraction // 2
     numbers = (d.number(1 << 30, (1 << 31) - 1), shift, fraction, epsilon % (1 << 32), epsilon >> 32)
-    return [Normalize(*(0, (), 0, *fields, d.one(*Norm), point, *numbers))]
+    made: tuple[Any, ...] = (0, (), 0, *fields, d.one(*Norm), point, *numbers)
+    return [Normalize(*made)]
 
 
 _KINDS: tuple[Callable[[_Drawing], list[Command]], ...] = (

@@ -18,6 +18,9 @@ DEVICE = load_device("gemmini").with_(
     {
         "array.overflow": "trap",
         "quant.bias.type": "i16",
+        "ops.softmax": {},
+        "ops.layer_norm": {},
+        "ops.rms_norm": {},
         "array.modes": [
             {"a": "i8", "w": "i8", "acc": "i32"},
             {"a": "i16", "w": "i8", "acc": "i32"},
@@ -28,7 +31,7 @@ DEVICE = load_device("gemmini").with_(
 )
 """A device whose model has every part: floats, wide products, packed weights, sums that trap."""
 
-SEEDS = range(400)
+SEEDS = range(1200)
 
 PLANTED = {
     "a move of the wrong bytes": ("target[byte] = source[byte];", "target[byte] = source[byte & ~32u];"),
@@ -56,12 +59,33 @@ PLANTED = {
     "a maximum that begins at 0": ("is_maximum ? -half : 0", "is_maximum ? 0 : 0"),
     "a mean rounded down": ("(magnitude + divisor / 2) / divisor", "magnitude / divisor"),
     "padding that is not counted": ("if (pixel || padding) divisor++", "if (pixel) divisor++"),
+    "an exponential too far on": ("e->entries - 1)", "e->entries)"),
+    "the maximum of the last elements": ("most = greater(most, values[i])", "most = values[i]"),
+    "a quotient rounded down": ("* values[i] + scaled) / (2", "* values[i]) / (2"),
+    "terms cut off": ("(values[i] + (1 << (DROPPED - 1))) >> DROPPED", "values[i] >> DROPPED"),
+    "Newton's method from another start": ("INT64_C(1515870810)", "INT64_C(1515870210)"),
+    "a sum too small to divide": ("total < least[e.division]", "total < 0 * least[e.division]"),
+    "a unit of half the size": ("bits + (31 - unit)", "bits + (32 - unit)"),
+    "a breakpoint too far on": ("points(place, e->inverse)", "points(place + 128, e->inverse)"),
+    "squares less nothing": ("squares * r.channels - total * total", "squares * r.channels"),
+    "an epsilon left out": ("squares >> -q->fraction) + q->epsilon", "squares >> -q->fraction) + 0 * q->epsilon"),
+    "a root of another line": ("INT64_C(2290047081)", "INT64_C(2290000000)"),
+    "a factor without its bits": ("lesser(bits, MOST_BEHIND)", "lesser(bits, MOST_BEHIND - 1)"),
+    "a zero point of the mean": ("is_layer ? 0 : SIGNED(NORMALIZE, INPUT", "SIGNED(NORMALIZE, INPUT"),
+    "rows at the wrong distance": ("(size_t)row * r->target_row", "(size_t)row * r->source_row"),
+    "a row that is not clamped": ("add(from[i], r->zero_point), r->lower", "add(from[i], r->zero_point), INT64_MIN"),
     "sums that begin anew": ("INIT_ACCUMULATE) load_numbers", "INIT_BIAS) load_numbers"),
 }  # fmt: skip
 
 """What is wrong, the text of the model, and what stands there instead."""
 
-FEW = ["rounding half down", "a row beyond the image", "weights of the wrong tile", "an index too large by one"]
+FEW = [
+    "a sum without half",
+    "a quotient rounded down",
+    "a row beyond the image",
+    "weights of the wrong tile",
+    "an index too large by one",
+]
 """The faults of `make test`."""
 
 
