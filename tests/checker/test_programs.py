@@ -59,7 +59,7 @@ class Certified:
 
 
 def text() -> str:
-    """A float network with convolutions, a pool, a sum, a reduction and a softmax."""
+    """A float network with convolutions, a pool, a sum, a reduction and a logarithm of a softmax."""
     image, wide, half = "tensor<1x8x8x2xf32>", "tensor<1x8x8x16xf32>", "tensor<1x4x4x16xf32>"
     conv, bias, same = "tensor<16x3x3x2xf32>", "tensor<16xf32>", "padding = array<i64: 1, 1, 1, 1>"
     return f"""
@@ -77,7 +77,7 @@ func.func @main(%x: {image}) -> tensor<1x5xf32> {{
   %f = {floats(5, 16)} : tensor<5x16xf32>
   %g = {floats(5)} : tensor<5xf32>
   %7 = nn.fully_connected %6, %f, %g : tensor<1x16xf32>, tensor<5x16xf32>, tensor<5xf32> -> tensor<1x5xf32>
-  %8 = nn.softmax %7 {{axis = 1 : i64}} : tensor<1x5xf32> -> tensor<1x5xf32>
+  %8 = nn.log_softmax %7 {{axis = 1 : i64}} : tensor<1x5xf32> -> tensor<1x5xf32>
   func.return %8 : tensor<1x5xf32>
 }}
 """
