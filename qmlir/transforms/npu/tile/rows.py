@@ -27,9 +27,9 @@ def tile_rows(emitter: Emitter, layer: LayerOp, op: RowOp) -> None:
         got = f"rows of {sizes[0]} and {sizes[1]} bytes for {rooms[0]} and {rooms[1]}"
         raise UnsupportedError.at(op.name, label, f"must have rows that fit the memories of {post.id}", got=got)
     fitting = (room // 2 // size for size, room in zip(sizes, rooms, strict=True))
-    most = max(min(*fitting, MOST // op.split()[1]), 1)
+    most, total = max(min(*fitting, MOST // op.split()[1]), 1), source.shape[1]
     tables = [emitter.staged(table, role_of(op, emitter.engines)) for table in of_rows(op)]
-    for rows in tiles(source.shape[1], most):
+    for rows in tiles(total, -(-total // -(-total // most))):  # alike, so that none is a small rest
         part = target.box(range(1), rows, range(target.shape[2]))
         data = emitter.load(source.box(range(1), rows, range(source.shape[2])), post)
         room = emitter.room(part, post)
