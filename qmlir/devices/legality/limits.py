@@ -225,7 +225,7 @@ LIMITS = (
     Limit("ops.*.row_max", OF_ROWS, "a row has at most {wanted} elements", lambda op: op.split()[1]),
     Limit("ops.*", OF_ROWS, "neighbours of a row lie {wanted} element apart", lambda op: op.split()[2],
           lambda device, kind: 1),
-    Limit("ops.softmax", ["softmax"], "a row's exponentials sum to {wanted} time the least that can divide, or more",
+    Limit("ops.softmax", ["softmax"], "a row's exponentials sum to at least {wanted} time what their division takes",
           properties.least_sum, lambda device, kind: 1, ge),
     Limit("ops.lut.type", ["lut"], "entries of a table are {wanted}", lambda op: str(element_of(op.y)),
           lambda device, kind: device.ops.lut and device.ops.lut.type, fits=eq),

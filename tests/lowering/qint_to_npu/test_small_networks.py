@@ -164,7 +164,7 @@ func.func @main(%x: {image}) -> {image} {{
   calib.observe %0 {{name = "p", range = [-2.5, 2.5]}} : {image}
   %1 = nn.add %0, %0 : {image}, {image} -> {image}
   calib.observe %1 {{name = "a", range = [-4.0, 4.0]}} : {image}
-  %2 = nn.softmax %1 {{axis = 3 : i64}} : {image} -> {image}
+  %2 = nn.log_softmax %1 {{axis = 3 : i64}} : {image} -> {image}
   %3 = nn.add %0, %2 : {image}, {image} -> {image}
   calib.observe %3 {{name = "y", range = [-4.0, 4.0]}} : {image}
   func.return %3 : {image}
