@@ -15,15 +15,20 @@ from qmlir.analysis.placement import judge
 from qmlir.backends.npu.accesses import accesses, require_access, require_apart
 from qmlir.backends.npu.c_model.library import compiler
 from qmlir.backends.npu.execute import Simulator
+from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.reference import evaluate
-from qmlir.compiler import main_function
-from qmlir.devices import Device, load_device
+from qmlir.compiler import Pipeline, main_function, to_integers
+from qmlir.devices import Device, load_device, text_of
 from qmlir.devices.model.footprints import footprint
 from qmlir.dialects import qint
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import Normalize, OfRows, Softmax
 from qmlir.isa.encoding import Place
+from qmlir.stages import TO_COMMANDS, to_layers
+from tests.backends.npu.test_witness import nothing, ordered, planted
 from tests.ops.sample import Sample
 from tests.ops.samples import QINT_SAMPLES
 
@@ -155,8 +160,8 @@ def test_what_stays_on_the_host(sample: Sample) -> None:
 FLOATS = """
 func.func @main(%x: tensor<48x96xf32>) -> tensor<48x96xf32> {
   %0 = nn.layer_norm %x {axis = 1 : i64, epsilon = 1.0e-5 : f64} : tensor<48x96xf32> -> tensor<48x96xf32>
-  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<48x96xf32> -> tensor<48x96xf32>
-  %2 = nn.rms_norm %1 {axis = 1 : i64, epsilon = 1.0e-5 : f64} : tensor<48x96xf32> -> tensor<48x96xf32>
+  %1 = nn.rms_norm %0 {axis = 1 : i64, epsilon = 1.0e-5 : f64} : tensor<48x96xf32> -> tensor<48x96xf32>
+  %2 = nn.softmax %1 {axis = 1 : i64} : tensor<48x96xf32> -> tensor<48x96xf32>
   func.return %2 : tensor<48x96xf32>
 }
 """
@@ -181,3 +186,19 @@ def test_a_network_of_rows(name: str, precision: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(executable(x), qmlir.reference(quantized)(x))
     assert executable.report is not None
     assert executable.report.cycles == executable.predicted_cycles
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", ["reads", "writes"])
+def test_a_wait_that_is_left_out_is_found(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A softmax waits for its data, and what stores its result waits for it."""
+    module = parse_text(make_context(), FLOATS, "network")
+    rng = np.random.default_rng(5)
+    samples = [rng.normal(size=(48, 96)).astype(np.float32) for _ in range(4)]
+    device = load_device("nmp").with_({"fallback.macs_per_cycle": 0.01})
+    lowered = to_integers(qmlir.quantize(module, data=samples, target=device))
+    before = [name for name in TO_COMMANDS if name not in ("npu-cascade", "npu-order")]
+    Pipeline(*to_layers(text_of(device)), *before).apply(lowered, make_context())
+    planted(monkeypatch, Softmax, side, 0, nothing)
+    with pytest.raises(Fault, match="must wait for"):
+        checked(ordered(lowered), device)
