@@ -327,7 +327,7 @@ def _softmax(d: _Drawing) -> list[Command]:
     if d.rng.random() < 0.1:
         table[d.number(0, entries - 1)] = d.one(-1, (1 << 31) - 1)
     if d.rng.random() < 0.05:
-        table[:] = d.one(0, 1)
+        table[:] = d.one(0, 1, 1 << 20)
     unit = {
         Division.EXACT: d.number(1 << 12, 1 << d.number(13, 31)),
         Division.NEWTON: 1 << 12 + d.number(0, 16),

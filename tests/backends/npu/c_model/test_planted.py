@@ -64,7 +64,7 @@ PLANTED = {
     "a quotient rounded down": ("* values[i] + scaled) / (2", "* values[i]) / (2"),
     "terms cut off": ("(values[i] + (1 << (DROPPED - 1))) >> DROPPED", "values[i] >> DROPPED"),
     "Newton's method from another start": ("INT64_C(1515870810)", "INT64_C(115870810)"),
-    "a sum too small to divide": ("total < least[e.division]", "total < 0 * least[e.division]"),
+    "a sum too small to divide": ("total < least[e.division]", "total < 1"),
     "a unit of half the size": ("bits + (31 - unit)", "bits + (32 - unit)"),
     "a breakpoint too far on": ("points(place, e->inverse)", "points(place + 128, e->inverse)"),
     "squares less nothing": ("squares * r.channels - total * total", "squares * r.channels"),
