@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmlir.backends.npu.c_model.formula import Expression, formula_in_c
+from qmlir.backends.npu.c_model.formula import Expression, formula_in_c, function_in_c
 from qmlir.numerics.contracts import CONTRACTS, NUMBERED
 from qmlir.numerics.elementary.lanes import F32, I64
 
@@ -26,6 +26,27 @@ def test_floats_are_their_bits() -> None:
         "const uint32_t t2 = float32_round_even(t1);",
         "const int64_t t3 = integer_of(t2);",
         "z = t3;",
+    ]
+
+
+def test_functions() -> None:
+    """One result is returned, several are stored; what nothing reads is left out."""
+    assert function_in_c("f", lambda a: ((a + 1) * 0, a.equals(2).choose(3, a))[1], ["a"]) == [
+        "static inline int64_t f(int64_t a) {",
+        "  const int64_t t2 = a == INT64_C(2);",
+        "  const int64_t t3 = t2 ? INT64_C(3) : a;",
+        "  return t3;",
+        "}",
+        "",
+    ]
+    assert function_in_c("g", lambda a, read: (read(a), a.negative()), ["a"], ["x", "y"], "table") == [
+        "static inline void g(int64_t a, const uint8_t *table, int64_t *x, int64_t *y) {",
+        "  const int64_t t0 = (int16_t)word_of_16(table + 2 * (size_t)a);",
+        "  const int64_t t1 = subtract(INT64_C(0), a);",
+        "  *x = t0;",
+        "  *y = t1;",
+        "}",
+        "",
     ]
 
 
