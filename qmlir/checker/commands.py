@@ -20,6 +20,7 @@ from qmlir.checker.unproven import UnprovenError
 from qmlir.checker.weights import signed_sums, unpacked
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Division,
@@ -141,6 +142,8 @@ class _Walk:
                 self.memories.copy(source, Area(*command.target, *shape, command.target_row, command.target_plane))
             case Unpack():
                 self.unpack(command)
+            case Arrange():
+                self.arrange(command)
             case Fill():
                 shape = command.size, command.rows, command.planes
                 area = Area(*command.target, *shape, command.target_row, command.target_plane)
@@ -186,6 +189,21 @@ class _Walk:
             self.memories.elements(area, [signed(command.bits)], 1)
         else:
             self.memories.constant(area, held)
+
+    def arrange(self, command: Arrange) -> None:
+        """Follows the copy of a matrix to tiles, whose elements beyond the matrix are 0."""
+        if not self.program.arranges(command.queue):
+            got = f"queue {command.queue}, which arranges no matrices"
+            raise UnprovenError(got, "must be a command that the device executes")
+        if command.bits not in (8, 16):
+            raise UnprovenError(f"{command.bits} bits", "must be a command that a device executes")
+        width, outputs, terms = command.bits // 8, command.rows, command.columns
+        source = Area(*command.source, command.columns * width, command.rows, 1, command.pitch)
+        if command.transposed:
+            outputs, terms = terms, outputs
+        count = in_tiles(outputs, terms, self.program.tile())
+        element = join(self.whole("source", source, width), (0, 0))
+        self.memories.elements(Area(*command.target, count * width), [element], width)
 
     def packed(self, command: Command, name: str, bits: int, count: int) -> bytes | None:
         """Packed weights of an operand as a byte each; None if they are not constant.
@@ -319,9 +337,8 @@ def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
     terms = command.kernel_rows * command.kernel_columns
     count, outputs, dense = terms * command.channels, command.channels, isinstance(command, Convolve)
     if isinstance(command, Convolve):
-        shape = walk.program.device.get("layout.weights.n", 1), walk.program.device.get("layout.weights.k", 1)
-        terms, outputs = count, command.out_channels
-        count = -(-outputs // shape[0]) * shape[0] * -(-terms // shape[1]) * shape[1]
+        shape, terms, outputs = walk.program.tile(), count, command.out_channels
+        count = in_tiles(outputs, terms, shape)
     area = Area(*command.weights, count * width)
     held = walk.packed(command, "weights", command.weight_bits, count) if few else walk.memories.constants(area)
     places = _places(dense, outputs, terms, shape)
@@ -337,6 +354,12 @@ def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
         walk.weights[key] = list(map(signed_sums, rows))
     low, high = join(data, (0, 0))
     return [(above * low + below * high, above * high + below * low) for above, below in walk.weights[key]]
+
+
+def in_tiles(outputs: int, terms: int, shape: tuple[int, int]) -> int:
+    """How many weights the whole tiles [n, k] of a matrix have."""
+    n, k = shape
+    return -(-outputs // n) * n * -(-terms // k) * k
 
 
 def _places(dense: bool, outputs: int, terms: int, shape: tuple[int, int]) -> list[list[slice]]:

@@ -83,6 +83,14 @@ class Program:
         """The bits of each weight that a queue unpacks."""
         return {int(bits) for name, bits in self.device.items() if name.startswith(f"queue.{queue}.unpacks.")}
 
+    def arranges(self, queue: int) -> bool:
+        """Whether a queue arranges matrices as weights."""
+        return self.device.get(f"queue.{queue}.arranges") is True
+
+    def tile(self) -> tuple[int, int]:
+        """The tile in which weights are stored: output channels by elements of a sum."""
+        return self.device.get("layout.weights.n", 1), self.device.get("layout.weights.k", 1)
+
     def _count(self, table: str, key: str) -> int:
         return sum(1 for name in self.device if name.startswith(f"{table}.") and name.endswith(f".{key}"))
 

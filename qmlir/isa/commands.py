@@ -182,6 +182,30 @@ class Unpack(Command):
     bits: int
 
 
+@dataclass(frozen=True)
+class Arrange(Command):
+    """Copies a computed matrix to where `Convolve` reads it as weights: to whole tiles of the device's weight layout.
+
+    The source is [rows, columns] with dense columns and `pitch` bytes from row to row. Its rows are the output channels
+    and its columns the terms of each sum; with `transposed` 1, its columns are the output channels and its rows the
+    terms. The target has the tiles that `Convolve` describes, and zeros where tiles extend beyond the matrix.
+    """
+
+    OP = 0x13
+    source: Place
+    target: Place
+    bits: int
+    rows: int
+    columns: int
+    pitch: int
+    transposed: int
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """The output channels, and the terms of each of their sums."""
+        return (self.columns, self.rows) if self.transposed else (self.rows, self.columns)
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Contractions
 
@@ -420,8 +444,8 @@ class Normalize(OfRows):
 
 
 COMMANDS: tuple[type[Command], ...] = (
-    SetContext, Sync, Host, Mark, End, Move, Fill, Unpack, Convolve, ConvolveDepthwise, Post, Arithmetic, Pool, Reduce,
-    Softmax, Normalize,
+    SetContext, Sync, Host, Mark, End, Move, Fill, Unpack, Arrange, Convolve, ConvolveDepthwise, Post, Arithmetic, Pool,
+    Reduce, Softmax, Normalize,
 )  # fmt: skip
 """Every command class of the instruction set."""
 

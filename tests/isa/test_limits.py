@@ -25,6 +25,7 @@ from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import (
     COMMANDS,
     Arithmetic,
+    Arrange,
     Convolve,
     Division,
     Fill,
@@ -124,7 +125,13 @@ def test_the_simulator_refuses_what_breaks_a_limit() -> None:
         "byte": [(Fill, {"value": 256})],
         "unpack": [(Unpack, {"count": 0}), (Unpack, {"count": (1 << 24) + 1})],
         "weights must": [(Convolve, {"weight_bits": 9})],
-        "1 to": [(Pool, {"kernel_rows": 64, "kernel_columns": 65}), (Convolve, {"kernel_rows": 0})],
+        "once or not at all": [(Arrange, {"transposed": 2})],
+        "1 to": [
+            (Arrange, {"rows": 0}),
+            (Arrange, {"rows": 1 << 12, "columns": (1 << 12) + 1}),
+            (Pool, {"kernel_rows": 64, "kernel_columns": 65}),
+            (Convolve, {"kernel_rows": 0}),
+        ],
         "at least 1": [(Pool, {"stride_rows": 0}), (Convolve, {"dilation_columns": 0})],
         "output channels": [(Convolve, {"out_channels": 0})],
         "places": [(Pool, {"out_rows": 0})],

@@ -16,6 +16,7 @@ from qmlir.devices.description.schema import Role
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Division,
@@ -205,6 +206,19 @@ def _unpackable(command: Command, device: Device, bits: int) -> Fault:
     return Fault(f"queue {queue.id} unpacks weights {known}", got=f"weights of {bits} bits")
 
 
+def _arrange(command: Arrange, device: Device, contexts: Contexts) -> Accesses:
+    if not (queue := device.queue[command.queue]).arranges:
+        raise Fault("a matrix must be arranged by a queue that arranges", got=f"queue {queue.id}")
+    matrix = Block(command.source, command.columns * command.bits // 8, command.rows, row_pitch=command.pitch)
+    count = _tiled(*arranged_shape(command), device)
+    return Accesses({"source": matrix}, {"target": Block(command.target, count * command.bits // 8)})
+
+
+def arranged_shape(command: Arrange) -> tuple[int, int]:
+    """The output channels of an arranged matrix, and the terms of each of their sums."""
+    return (command.columns, command.rows) if command.transposed else (command.rows, command.columns)
+
+
 def _window(command: Window, device: Device, contexts: Contexts) -> Accesses:
     outputs = outputs_of(command)
     if isinstance(command, ConvolveDepthwise) and device.array.depthwise is None:
@@ -242,10 +256,13 @@ def _weights(command: Window, device: Device) -> Block:
 def stored_weights(command: Window, device: Device) -> int:
     """How many weights are stored for a convolution, those that pad tiles included."""
     terms = command.kernel_rows * command.kernel_columns * command.channels
-    if not isinstance(command, Convolve):
-        return terms
+    return _tiled(command.out_channels, terms, device) if isinstance(command, Convolve) else terms
+
+
+def _tiled(outputs: int, terms: int, device: Device) -> int:
+    """How many weights the whole tiles of a matrix hold."""
     n, k = device.layout.tile
-    return -(-command.out_channels // n) * n * -(-terms // k) * k
+    return -(-outputs // n) * n * -(-terms // k) * k
 
 
 def _post(command: Post, device: Device, contexts: Contexts) -> Accesses:
@@ -314,6 +331,7 @@ _RULES: dict[type[Command], Callable[[Any, Device, Contexts], Accesses]] = {
     Move: _move,
     Fill: _fill,
     Unpack: _unpack,
+    Arrange: _arrange,
     Convolve: _window,
     ConvolveDepthwise: _window,
     Post: _post,
@@ -348,6 +366,7 @@ TABLES: Sequence[Role] = ("scales", "lut", "bias")
 ROLES: Mapping[type[Command], Mapping[str, Sequence[Role]]] = {
     Convolve: WINDOW,
     ConvolveDepthwise: WINDOW,
+    Arrange: {"source": NUMBERS, "target": ("weights",)},
     Post: {"source": NUMBERS, "target": NUMBERS},
     Arithmetic: {"lhs": NUMBERS, "rhs": NUMBERS, "target": NUMBERS},
     Pool: {"source": NUMBERS, "target": NUMBERS},
@@ -375,7 +394,7 @@ STEPS: Mapping[type[Command], Literal["post", "pool"]] = {
 def require_access(command: Command, device: Device) -> None:
     """Raises Fault unless the command's queue can execute the command and the command names allowed memories."""
     queue = device.queue[command.queue]
-    if isinstance(command, Move | Unpack):
+    if isinstance(command, Move | Unpack) or (isinstance(command, Arrange) and queue.engine == "dma"):
         _require_transfer(command, queue, device)
         return
     step = STEPS.get(type(command))
@@ -429,14 +448,15 @@ def _is_unused(name: str, command: Command) -> bool:
     return name == "inverse" and isinstance(command, Softmax) and command.division is not Division.INTERPOLATED
 
 
-def _require_transfer(command: Move | Unpack, queue: Queue, device: Device) -> None:
+def _require_transfer(command: Move | Unpack | Arrange, queue: Queue, device: Device) -> None:
     known = device.memory
     for place, allowed in ((command.source, queue.source), (command.target, queue.target)):
         if place.memory >= len(known) or known[place.memory].id not in allowed:
             raise Fault(f"queue {queue.id} must move data between its memories", got=f"memory {place.memory}")
-    if isinstance(command, Unpack):
+    if isinstance(command, Unpack | Arrange):
         if "weights" not in (target := known[command.target.memory]).holds:
-            raise Fault("weights must be unpacked to a memory that holds weights", got=target.id)
+            done = "unpacked" if isinstance(command, Unpack) else "arranged"
+            raise Fault(f"weights must be {done} to a memory that holds weights", got=target.id)
         return
     loops = 1 + (command.rows > 1) + (command.planes > 1)
     if loops > queue.dims:

@@ -17,6 +17,7 @@ from typing import Any
 from qmlir.backends.npu.trace import Span, Trace
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     Fill,
     Host,
@@ -165,6 +166,8 @@ def _tile(command: Command) -> str:
             return f"{command.planes}x{command.rows}x{command.size} bytes"
         case Unpack():
             return f"{command.count} weights of {command.bits} bits"
+        case Arrange():
+            return f"{command.rows}x{command.columns} as weights"
         case _:
             return ""
 

@@ -19,6 +19,7 @@ from qmlir.backends.npu.c_model.library import Library, LoadedDevice, compiler, 
 from qmlir.backends.npu.c_model.status import MEANING, Status
 from qmlir.backends.npu.compiled import Compiled, require_written
 from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands, sizes_of
+from qmlir.backends.npu.movement import arrange, fill, move, unpack
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Port, Program
@@ -27,6 +28,7 @@ from qmlir.errors import QmlirError
 from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Fill,
@@ -48,26 +50,6 @@ from qmlir.isa.encoding import Command
 from qmlir.isa.limits import outputs_of, products_of
 from qmlir.numerics import Array, fixed_point
 from qmlir.numerics.contracts import NUMBERED
-
-# ---------------------------------------------------------------------------------------------------------------
-# Simulates the commands that only move data.
-
-
-def move(command: Move, operands: Operands) -> None:
-    """Executes a transfer."""
-    operands.memories.write(operands.accesses.writes["target"], operands.bytes("source"))
-
-
-def fill(command: Fill, operands: Operands) -> None:
-    """Executes a fill: writes one byte value to a whole block."""
-    block = operands.accesses.writes["target"]
-    operands.memories.write(block, np.full((1, block.planes, block.rows, block.size), command.value, np.uint8))
-
-
-def unpack(command: Unpack, operands: Operands) -> None:
-    """Executes the unpacking of weights to bytes."""
-    operands.put("target", operands.weights("source", command.bits, command.count), 8)
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # Simulates the commands after the array: requantization, lookup tables, sums of tensors, pools, and reductions.
@@ -285,6 +267,7 @@ _RULES: dict[type[Command], Callable[[Any, Operands], None]] = {
     Move: move,
     Fill: fill,
     Unpack: unpack,
+    Arrange: arrange,
     Convolve: convolve,
     ConvolveDepthwise: convolve,
     Post: post,

@@ -174,11 +174,15 @@ class Queue(Table):
     )
     elements_per_cycle: ElementsPerCycle | None = Field(
         default=None,
-        description="vector, or array with `post` or `pool` fused: results in a cycle; dma: weights that it unpacks",
+        description="vector, or array with `post` or `pool` fused: results in a cycle; dma: weights that it unpacks or "
+        "arranges",
     )
     unpacks: tuple[FewBits, ...] = Field(
         default=(),
         description="array: widths, 2 to 7, of packed weights that it reads; dma: of those that it unpacks on the way",
+    )
+    arranges: Flag = Field(
+        default=False, description="it copies computed matrices to where the array reads them as weights, for matmul"
     )
     pipelined: Flag = Field(
         default=False, description="array: what follows a contraction on it overlaps with it, and the longer counts"
@@ -210,6 +214,11 @@ class Layout(Table):
     def tile(self) -> tuple[int, int]:
         """The tile in which weights are stored: output channels by elements of a sum."""
         return (1, 1) if self.weights is None else (self.weights.n, self.weights.k)
+
+    def in_tiles(self, outputs: int, terms: int) -> int:
+        """How many weights whole tiles have, those included that fill the tiles at the edges."""
+        n, k = self.tile
+        return -(-outputs // n) * n * -(-terms // k) * k
 
 
 class ZeroPoint(Table):
@@ -359,6 +368,8 @@ class Device(Table):
                 raise broken(f"some queue must have the engine vector, or array with {step} fused")
         if "lut" in self.ops.act and self.ops.lut is None:
             raise broken("ops.act names lut, but there is no table ops.lut")
+        if self.ops.matmul is not None and not any(q.arranges for q in self.queue):
+            raise broken("ops.matmul needs a queue that arranges computed matrices as weights (arranges = true)")
         if self.ops.depthwise is not None and self.array.depthwise is None:
             raise broken("ops.depthwise needs the table array.depthwise")
         return self
@@ -397,9 +408,9 @@ def _check_queue(queue: Queue, device: Device) -> None:
     if queue.unpacks:
         _check_unpacking(queue, device)
     needed = {
-        "dma": ("from", "to", "bytes_per_cycle"),
+        "dma": ("from", "to", "bytes_per_cycle", *(("elements_per_cycle",) if queue.arranges else ())),
         "vector": ("elements_per_cycle",),
-        "array": ("elements_per_cycle",) if {"post", "pool"} & set(queue.fused) else (),
+        "array": ("elements_per_cycle",) if {"post", "pool"} & set(queue.fused) or queue.arranges else (),
     }[queue.engine]
     given = {
         "from": queue.source,
@@ -410,6 +421,17 @@ def _check_queue(queue: Queue, device: Device) -> None:
     missing = [key for key in needed if not given[key]]
     if missing:
         raise broken(f"queue {queue.id}: the engine {queue.engine} needs {', '.join(missing)}")
+    if queue.arranges:
+        _check_arranging(queue, device)
+
+
+def _check_arranging(queue: Queue, device: Device) -> None:
+    """Checks that a transfer that arranges matrices moves data to where weights lie."""
+    data, weights = ({m.id for m in device.memory if role in m.holds} for role in ("ifm", "weights"))
+    if queue.engine == "dma" and not (data & set(queue.source) and weights & set(queue.target)):
+        raise broken(
+            f"queue {queue.id}: arranges is for a queue from a memory that holds ifm to one that holds weights"
+        )
 
 
 def _check_unpacking(queue: Queue, device: Device) -> None:

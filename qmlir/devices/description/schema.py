@@ -162,6 +162,9 @@ class Operations(Table):
     conv2d: Convolution | None = Field(default=None, description="convolutions")
     depthwise: DepthwiseConvolution | None = Field(default=None, description="depthwise convolutions")
     fc: Contraction | None = Field(default=None, description="fully connected layers")
+    matmul: Contraction | None = Field(
+        default=None, description="products of two computed matrices, of which a queue arranges the second as weights"
+    )
     add: Sum | None = Field(default=None, description="sums and differences of two tensors")
     mul: Plain | None = Field(default=None, description="products of two tensors")
     maxpool: MaxPool | None = Field(default=None, description="maximum pools")

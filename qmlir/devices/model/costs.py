@@ -17,6 +17,7 @@ from qmlir.devices.description.device import Memory, Queue
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Fill,
@@ -87,6 +88,10 @@ def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
             moved = _rounded(packed_bytes(command.count, command.bits), queue.burst)
             arriving = ceil(moved / exact(queue.bytes_per_cycle or 1.0))
             return max(arriving, _elements(command.count, queue) if queue.elements_per_cycle else 0)
+        case Arrange():
+            size = _rounded(command.columns * command.bits // 8, queue.burst if queue.engine == "dma" else 1)
+            arriving = ceil(size * command.rows / exact(queue.bytes_per_cycle)) if queue.bytes_per_cycle else 0
+            return max(arriving, _elements(device.layout.in_tiles(*command.matrix), queue))
         case Convolve():
             return _convolution(command, device)
         case ConvolveDepthwise():

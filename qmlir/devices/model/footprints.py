@@ -12,6 +12,7 @@ from qmlir.devices.description.device import Device
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     Division,
     Fill,
@@ -78,6 +79,10 @@ def footprint(command: Command, device: Device, contexts: Contexts, routines: Se
         case Unpack():
             packed = Block(command.source, packed_bytes(command.count, command.bits))
             return Footprint((packed,), (Block(command.target, command.count),))
+        case Arrange():
+            source = Block(command.source, command.columns * command.bits // 8, command.rows, 1, command.pitch)
+            count = device.layout.in_tiles(*command.matrix)
+            return Footprint((source,), (Block(command.target, count * command.bits // 8),))
         case Window():
             return _of_window(command, device)
         case Post() | Arithmetic():
@@ -102,8 +107,7 @@ def _of_window(command: Window, device: Device) -> Footprint:
     terms = command.kernel_rows * command.kernel_columns * command.channels
     outputs, weights = command.channels, terms
     if isinstance(command, Convolve):
-        n, k = device.layout.tile
-        outputs, weights = command.out_channels, -(-command.out_channels // n) * n * -(-terms // k) * k
+        outputs, weights = command.out_channels, device.layout.in_tiles(command.out_channels, terms)
     data = _image(command, command.data, command.data_bits, command.row_pitch, command.pixel_pitch)
     sums = Block(command.sums, command.out_rows * command.out_columns * outputs * command.sum_bits // 8)
     initial = {

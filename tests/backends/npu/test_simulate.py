@@ -214,6 +214,54 @@ def test_faults_of_unpacking(text: str, instead: str, message: str) -> None:
         _unpacking(PACKED.replace(text, instead)).run()
 
 
+ARRANGING = DEVICE.with_({"queue.load.arranges": True, "queue.load.elements_per_cycle": 16.0})
+MATRIX = """
+    load arrange source=dram:0x0 target=wgt:0x0 bits=8 rows=2 columns=3 pitch=4 transposed=0
+    exec end status=0
+"""
+
+
+def _arranging(text: str) -> Simulator:
+    segments = (Segment(Place(DRAM, 0), bytes([1, 2, 3, 0xFF, 4, 5, 6])),)
+    return Simulator(Program(flat(ARRANGING), assemble(text, ARRANGING), segments, layers=()), ARRANGING)
+
+
+@pytest.mark.parametrize(("transposed", "rows"), [(0, [[1, 2, 3], [4, 5, 6]]), (1, [[1, 4], [2, 5], [3, 6]])])
+def test_a_matrix_in_tiles(transposed: int, rows: list[list[int]]) -> None:
+    """A tile of 16 by 32 bytes with zeros around the matrix; two bursts of 64 at 16 a cycle, 16 elements a cycle."""
+    simulator = _arranging(MATRIX.replace("transposed=0", f"transposed={transposed}"))
+    images: list[bytes] = []
+    simulator.run_all([()], watch=lambda number, memories: images.append(bytes(memories.image(1)[0][0])))
+    expected = np.zeros((16, 32), np.uint8)
+    expected[: len(rows), : len(rows[0])] = rows
+    assert images[-1] == expected.tobytes()
+    assert simulator.report is not None
+    assert simulator.report.cycles == 40 + max(2 * 64 // 16, 16 * 32 // 16)
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "message"),
+    [
+        (
+            "load arrange source=dram:0x0",
+            "exec arrange source=act:0x0",
+            "a matrix must be arranged by a queue that arranges, got queue exec",
+        ),
+        ("bits=8", "bits=32", "integers must have 8, 16 bits, got 32"),
+        ("rows=2", "rows=0", "a matrix must have 1 to 16777216 elements, got 0"),
+        ("transposed=0", "transposed=2", "a matrix must be transposed once or not at all, got 2"),
+        ("columns=3", "columns=4", "must read what was written before, got byte 0x7 of dram, which never was"),
+        ("target=wgt:0x0", "target=wgt:0x3fff0", "must stay within a memory"),
+        ("target=wgt:0x0", "target=act:0x0", "weights must be arranged to a memory that holds weights, got act"),
+        ("source=dram:0x0", "source=acc:0x0", "queue load must move data between its memories, got memory 2"),
+    ],
+)
+def test_faults_of_arranging(text: str, instead: str, message: str) -> None:
+    assert text in MATRIX
+    with pytest.raises(Fault, match=message):
+        _arranging(MATRIX.replace(text, instead)).run()
+
+
 HALVES = Routine(
     "halves",
     (Port("y", Place(DRAM, OUTPUT), (6, 5, 8), "i8"),),

@@ -16,6 +16,7 @@ from qmlir.devices import Device
 from qmlir.isa.commands import (
     COMMANDS,
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Fill,
@@ -42,6 +43,7 @@ EXECUTED: Mapping[type[Command], str] = {
     Move: "move(device, fields)",
     Fill: "fill(device, fields)",
     Unpack: "unpack(device, fields)",
+    Arrange: "arrange(device, fields)",
     Convolve: "convolve(device, fields)",
     ConvolveDepthwise: "convolve_depthwise(device, fields)",
     Post: "post(device, command)",
@@ -77,8 +79,11 @@ def model_sources(
         parts += [_contracts(numbered), _part("context")]
         parts += [_part(mnemonic(kind)) for kind in used]
     parts += [_part("window")] if window else []
+    if convolutions or Arrange in chosen:
+        parts.append(_array(device))
+    parts += [_part("arrange")] if Arrange in chosen else []
     if convolutions:
-        parts += [_array(device), _part("convolve"), *_products(device, convolutions)]
+        parts += [_part("convolve"), *_products(device, convolutions)]
     parts += [_part("pool")] if Pool in chosen else []
     of_rows = [kind for kind in chosen if kind in (Softmax, Normalize)]
     parts += [*row_arithmetic(of_rows), _part("rows"), *(_part(mnemonic(kind)) for kind in of_rows)] if of_rows else []

@@ -20,6 +20,7 @@ from qmlir.devices import Device
 from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Division,
@@ -159,6 +160,19 @@ def _unpack(d: _Drawing) -> list[Command]:
         return []
     bits = d.one(*widths)
     return [Unpack(queue, (), 0, d.place(count), d.place(count, True), count, bits)]
+
+
+def _arrange(d: _Drawing) -> list[Command]:
+    """A matrix that fills its tiles, or that leaves parts of them to zeros."""
+    bits, (rows, columns) = d.one(8, 16), (d.one(d.number(1, 70), 16, 32) for _ in range(2))
+    queues = [number for number, queue in enumerate(d.device.queue) if queue.arranges]
+    if not queues:
+        return []
+    pitch, _, size = d.pitches(1, columns * bits // 8, rows)
+    n, k = d.device.layout.tile
+    most = (rows + columns + n + k) ** 2 * bits // 8
+    fields = (d.place(size), d.place(min(most, HALF - TABLES), True), bits, rows, columns, pitch, d.number(0, 1))
+    return [Arrange(d.one(*queues), (), 0, *fields)]
 
 
 def _control(d: _Drawing) -> list[Command]:
@@ -351,6 +365,6 @@ def _normalize(d: _Drawing) -> list[Command]:
 
 
 _KINDS: tuple[Callable[[_Drawing], list[Command]], ...] = (
-    _move, _unpack, _control, _window, _window, _window, _post, _post, _arithmetic, _arithmetic, _pool, _pool,
-    _softmax, _normalize, _normalize,
+    _move, _unpack, _arrange, _control, _window, _window, _window, _post, _post, _arithmetic, _arithmetic, _pool,
+    _pool, _softmax, _normalize, _normalize,
 )  # fmt: skip

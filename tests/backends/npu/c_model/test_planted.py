@@ -27,9 +27,11 @@ DEVICE = load_device("gemmini").with_(
             {"a": "i16", "w": "i16", "acc": "i48"},
         ],
         **NARROW,
+        "queue.load.arranges": True,
+        "queue.load.elements_per_cycle": 16.0,
     }
 )
-"""A device whose model has every part: floats, wide products, packed weights, sums that trap."""
+"""A device whose model has every part: floats, wide products, packed weights, matrices, sums that trap."""
 
 SEEDS = range(1200)
 
@@ -39,6 +41,9 @@ PLANTED = {
     "a fill of the wrong rows": ("(size_t)row * FIELD(FILL, TARGET_ROW)", "(size_t)row * FIELD(FILL, SIZE)"),
     "packed weights without sign": (") ^ half) - (int32_t)half", ") ^ half) - (int32_t)0"),
     "packed weights in one byte": ("if (shift + bits > 8) both", "if (shift + bits > 9) both"),
+    "a matrix without zeros around it": ("inside ? from[byte] : 0", "from[byte]"),
+    "a matrix that is not transposed": ("transposed ? pitch : bytes", "transposed ? bytes : bytes"),
+    "a matrix of the wrong tiles": ("output * across", "(output - n) * across"),
     "rounding half down": ("shift_right_zeros(t2, INT64_C(1))", "shift_right_zeros(subtract(t2, 1), INT64_C(1))"),
     "floats rounded half up": ("rest == half && (kept & 1)", "rest == half"),
     "floats cut off": ("kept += rest > half", "kept += 0 * rest > half"),
