@@ -21,7 +21,7 @@ def test_keys_of_every_kind() -> None:
     nmp = load_device("nmp")
     changes = {
         "array.lanes.k": 16, "array.modes.0.rate": 0.5, "memory.act.bytes": 65536, "memory.1.align": 32,
-        "queue.load.from": ["dram"], "queue.load.can_pad": False, "sync.kind": "barrier", "ops.mul": {},
+        "queue.load.from": ["dram"], "queue.load.can_pad": False, "sync.kind": "barrier",
         "array.depthwise.lanes.taps": 9,
     }  # fmt: skip
     found = nmp.with_(changes)
@@ -29,8 +29,9 @@ def test_keys_of_every_kind() -> None:
     assert [memory.bytes for memory in found.memory[:2]] == [65536, nmp.memory[1].bytes]
     assert found.memory[1].align == 32
     assert (found.queue[0].source, found.queue[0].can_pad, found.sync.kind) == (("dram",), False, "barrier")
-    assert nmp.ops.mul is None
-    assert found.ops.mul is not None
+    vta = load_device("vta")
+    assert vta.ops.mul is None
+    assert vta.with_({"ops.mul": {}}).ops.mul is not None
     assert found.peak_macs == 256
     assert nmp == load_device("nmp")
 

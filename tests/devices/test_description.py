@@ -16,7 +16,14 @@ NMP = (Path(__file__).parents[2] / "qmlir" / "targets" / "nmp.toml").read_text("
 
 def test_what_ships() -> None:
     peaks = {name: load_device(name).peak_macs for name in shipped_devices()}
-    assert peaks == {"ethos-u55-like": 128, "gemmini": 256, "nmp": 512, "nvdla-small": 64, "vta": 256}
+    assert peaks == {
+        "ethos-u55-like": 128,
+        "gemmini": 256,
+        "nmp": 512,
+        "npu-transformer": 1024,
+        "nvdla-small": 64,
+        "vta": 256,
+    }
 
 
 def test_the_peak_is_that_of_the_faster_lanes() -> None:
@@ -75,7 +82,7 @@ REJECTED = [
     ("elements_per_cycle = 16.0", "", "queue post: the engine vector needs elements_per_cycle"),
     ('engine = "array"', 'engine = "vector"\nelements_per_cycle = 1.0', "some queue must have the engine array"),
     ('holds = ["acc", "bias"]', 'holds = ["bias"]', "some memory must hold acc"),
-    ('engine = "vector"\nelements_per_cycle = 16.0', 'engine = "array"',
+    ('engine = "vector"\n', 'engine = "array"\n',
      "some queue must have the engine vector, or array with post fused"),
     ('engine = "vector"\nelements_per_cycle = 16.0', 'engine = "array"\nfused = ["post"]\nelements_per_cycle = 16.0',
      "some queue must have the engine vector, or array with pool fused"),
@@ -93,6 +100,11 @@ REJECTED = [
     ("can_pad = true", "unpacks = [4.0]", 'queue "load" unpacks 1: must be a whole number of bits, got 4.0'),
     ('engine = "vector"\n', 'engine = "vector"\nunpacks = [4]\n',
      "queue post: unpacks is for the engines array and dma, got vector"),
+    ("arranges = true\n", "", r"ops.matmul needs a queue that arranges computed matrices as weights (arranges = true)"),
+    ("can_pad = true", "arranges = true", "queue load: the engine dma needs elements_per_cycle"),
+    ('from = ["act", "acc"]', 'from = ["acc"]\narranges = true\nelements_per_cycle = 4.0',
+     "queue store: arranges is for a queue from a memory that holds ifm to one that holds weights"),
+    ("can_pad = true", "arranges = 1", 'queue "load" arranges: must be true or false, got 1'),
     ('shares_bus_with = "load"', "unpacks = [4]",
      "queue store: unpacks is for a queue from and to memories that hold weights"),
     ("schema = 1", "schema = 2", "schema: must be 1, got 2"),

@@ -16,7 +16,7 @@ from qmlir.devices.legality.limits import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
-from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, shares, weights, window, zero
+from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, shares, weights, window, zero, zeros
 from tests.ops.samples import HALF
 from tests.ops.samples_normalization import over_root
 
@@ -37,6 +37,15 @@ def with_quant(**keys: Any) -> Device:
     return Device.model_validate(data)
 
 
+def elsewhere() -> Device:
+    """A device with a queue that arranges matrices, but reads them where no data is loaded."""
+    data: dict[str, Any] = tomllib.loads((TARGETS / "npu-transformer.toml").read_text("utf-8"))
+    data["memory"].append({"id": "other", "bytes": 4096, "holds": ["ifm"]})
+    arrange = next(queue for queue in data["queue"] if queue["id"] == "arrange")
+    arrange["from"] = ["other"]
+    return Device.model_validate(data)
+
+
 def with_sums(bits: int) -> Device:
     """The Ethos-like device, whose sums have so many bits."""
     data: dict[str, Any] = tomllib.loads((TARGETS / "ethos-u55-like.toml").read_text("utf-8"))
@@ -54,6 +63,10 @@ def depthwise(properties: Mapping[str, Attribute | None] | None = None, outputs:
 
 def pool(op: Any, rows: int, columns: int) -> Sample:
     return Sample(op, "", (i(8, 1, 12, 12, 4),), window(window=(rows, columns)))
+
+
+def product(terms: int, lhs: int = 0, rhs: int = 0) -> Sample:
+    return Sample(qint.MatMulOp, "", (i(8, 2, 5, terms), i(8, 2, terms, 3)), zeros(lhs, rhs))
 
 
 def add(left: int, right: int, operands: tuple[Any, Any] = (i(8, 4), i(8, 4))) -> Sample:
@@ -105,6 +118,10 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
      pool(qint.AveragePool2DOp, 3, 2), "a pool divides by a power of two, got 6"),
     ("ops.fc.terms_max", device(fc={"terms_max": 16}), Sample(qint.FullyConnectedOp, "", (i(8, 1, 16), i(8, 5, 16))),
      Sample(qint.FullyConnectedOp, "", (i(8, 1, 17), i(8, 5, 17))), "got 17"),
+    ("ops.matmul.terms_max", device(matmul={"terms_max": 16}), product(16), product(17), "got 17"),
+    ("queue.arranges", device(), product(16), product(16), "brings matrices from where it reads data"),
+    ("quant.zero_point.weights", with_quant(zero_point={"activations": True}), product(16, lhs=3),
+     product(16, rhs=-3), "the second matrix has the zero point 0, got -3"),
     ("ops.avgpool", device(), pool(qint.AveragePool2DOp, 2, 2),
      Sample(qint.AveragePool2DOp, "", (i(8, 1, 12, 12, 4),), window(window=(2, 2)) | {"offset": int32(128)}),
      "means are rounded away from 0, got 128"),
@@ -173,6 +190,8 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
 @pytest.mark.parametrize(("key", "described", "kept", "broken", "says"), CASES, ids=[c[0] for c in CASES])
 def test_a_limit_at_its_edge(key: str, described: Device, kept: Sample, broken: Sample, says: str) -> None:
     assert refusals(kept.build(), described) == []
+    if key == "queue.arranges":  # a queue that arranges, but not to where the array reads weights
+        described = elsewhere()
     sentences = refusals(broken.build(), described)
     mine = [s for s in sentences if s.endswith(f"({key})")]
     if key == "ops.conv2d.channels_multiple":  # 4 channels are a multiple of 4 in groups too; of 3 they are not

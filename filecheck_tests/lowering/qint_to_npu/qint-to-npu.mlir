@@ -201,3 +201,16 @@ func.func @no_call(%x: tensor<1x64x64xi8>) -> (tensor<1x64x64xi8>, tensor<1x64x6
 // CHECK:      npu.layer "qint.requantize"
 // CHECK:      npu.layer "nn.transpose.1"
 // CHECK:      npu.host "qint.requantize.1"
+
+// A product of two computed matrices, and one whose second matrix has a zero point, which this device's array does not
+// take off.
+func.func @products(%x: tensor<4x8xi8>, %y: tensor<8x4xi8>) -> (tensor<4x4xi8>, tensor<4x4xi8>) {
+  %acc = qint.matmul %x, %y : tensor<4x8xi8>, tensor<8x4xi8> -> tensor<4x4xi32>
+  %p = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<4x4xi32> -> tensor<4x4xi8>
+  %sums = qint.matmul %x, %y {rhs_zero_point = 3 : i32} : tensor<4x8xi8>, tensor<8x4xi8> -> tensor<4x4xi32>
+  %q = qint.requantize %sums {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "shift", min = -128 : i32, max = 127 : i32} : tensor<4x4xi32> -> tensor<4x4xi8>
+  func.return %p, %q : tensor<4x4xi8>, tensor<4x4xi8>
+}
+// CHECK-LABEL: func.func @products
+// CHECK-NEXT: %p = npu.layer "qint.requantize" (%{{.*}} = %x : tensor<4x8xi8>, %{{.*}} = %y : tensor<8x4xi8>)
+// CHECK:      %q = npu.host "qint.matmul" {{.*}} because "qint.matmul: the second matrix has the zero point 0, got 3 (quant.zero_point.weights); qint.matmul: zero points are 0, got 0 or 3 (quant.zero_point.activations)

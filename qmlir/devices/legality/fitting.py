@@ -15,8 +15,8 @@ from qmlir.devices.description.schema import Role
 from qmlir.devices.model import tables
 from qmlir.devices.model.engines import Engines, Region, regions
 from qmlir.devices.model.room import too_large
-from qmlir.devices.model.stored import as_images, stored_dtype, stored_weights
-from qmlir.devices.model.work import Contraction, Inside, Work, work_of
+from qmlir.devices.model.stored import as_images, stored_dtype
+from qmlir.devices.model.work import Contraction, Inside, Work, weight_bits_of, work_of
 from qmlir.dialects import qint
 from qmlir.ir.interfaces import shape_of
 from qmlir.isa.limits import MOST_ELEMENTS, MOST_MEETINGS
@@ -54,8 +54,7 @@ def _beyond(operations: Sequence[Operation], engines: Engines) -> Iterator[Beyon
     first, *chain = operations
     device = engines.device
     if isinstance(first, Contraction) and chain:
-        widths = engines.weight_bits(stored_weights(first, device)[0])
-        work = work_of(first, chain, "", widths, Inside(), device)
+        work = work_of(first, chain, "", weight_bits_of(first, device), Inside(), device)
         for role, (size, room) in too_large(work, device).items():
             yield role, size, room
     elif isinstance(first, PoolOp):

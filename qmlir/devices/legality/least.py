@@ -16,12 +16,13 @@ from qmlir.devices.model.tables import exponentials
 from qmlir.dialects import qint
 from qmlir.dialects.nn import ConstantOp, PadOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.qint.contraction import WeightedOp
+from qmlir.dialects.qint.contraction import MatMulOp, WeightedOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Division,
@@ -62,7 +63,8 @@ def least_commands(op: Operation, device: Device) -> Iterator[Command]:
     match op:
         case qint.DepthwiseConv2DOp():
             yield _least(ConvolveDepthwise, contraction_fields(op, device))
-        case qint.Conv2DOp() | qint.FullyConnectedOp():
+        case qint.Conv2DOp() | qint.FullyConnectedOp() | qint.MatMulOp():
+            yield from _least_arranging(op)
             yield _least(Convolve, contraction_fields(op, device))
         case qint.MaxPool2DOp() | qint.AveragePool2DOp():
             yield _least(Pool, pool_fields(op))
@@ -88,6 +90,12 @@ def least_commands(op: Operation, device: Device) -> Iterator[Command]:
             return
 
 
+def _least_arranging(op: Operation) -> Iterator[Command]:
+    """Yields the command that makes weights of the second matrix of a product; nothing for weights that are there."""
+    if isinstance(op, MatMulOp):
+        yield _least(Arrange, {"bits": width_of(op.rhs), "transposed": 0})
+
+
 def _least(kind: type[Command], fields: Fields) -> Command:
     """A command with the given fields; every other field is 1, or the first of its names, or a place."""
     given: Fields = {"top": 0, "left": 0, "init": Init.ZERO} | fields
@@ -99,18 +107,23 @@ def _least(kind: type[Command], fields: Fields) -> Command:
 # The fields of commands that are the same for every tile of an operation
 
 
-def contraction_fields(op: WeightedOp, device: Device) -> Fields:
+def contraction_fields(op: WeightedOp | MatMulOp, device: Device) -> Fields:
     """The fields of a contraction's command: widths, zero points and windows. Packed weights may be narrower."""
-    weight_bits, weight_zero_point = width_of(op.w), 0
-    if isinstance(op.w.owner, ConstantOp):
+    if isinstance(op, MatMulOp):
+        zero_point, weight_zero_point = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
+    else:
+        zero_point, weight_zero_point = op.zero_point.value.data, 0
+    weight_bits = width_of(op.operands[1])
+    if isinstance(op, WeightedOp) and isinstance(op.w.owner, ConstantOp):
         weights, weight_zero_point = stored_weights(op, device)
         weight_bits = 8 * weights.itemsize
     bias_bits, bias_shift = stored_bias(op, device)
     fields: Fields = {
-        "data_bits": width_of(op.x), "weight_bits": weight_bits, "sum_bits": width_of(op.acc), "bias_bits": bias_bits,
-        "bias_shift": bias_shift, "zero_point": op.zero_point.value.data, "weight_zero_point": weight_zero_point,
+        "data_bits": width_of(op.operands[0]), "weight_bits": weight_bits, "sum_bits": width_of(op.acc),
+        "bias_bits": bias_bits, "bias_shift": bias_shift, "zero_point": zero_point,
+        "weight_zero_point": weight_zero_point,
     }  # fmt: skip
-    return fields | (_window(op, shape_of(op.w)[1:3]) if isinstance(op, WindowOp) else {})
+    return fields | (_window(op, shape_of(op.operands[1])[1:3]) if isinstance(op, WindowOp) else {})
 
 
 def pool_fields(op: qint.MaxPool2DOp | qint.AveragePool2DOp) -> Fields:

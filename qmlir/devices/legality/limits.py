@@ -23,6 +23,7 @@ from qmlir.devices.description.device import Device
 from qmlir.devices.legality.fitting import beyond_memories
 from qmlir.devices.legality.least import beyond_commands
 from qmlir.devices.model import properties
+from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.properties import RightShifts, Sums, Whole, products
 from qmlir.devices.model.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
@@ -40,6 +41,7 @@ OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
     qint.DepthwiseConv2DOp: "depthwise",
     qint.FullyConnectedOp: "fc",
+    qint.MatMulOp: "matmul",
     qint.AddOp: "add",
     qint.MulOp: "mul",
     qint.MaxPool2DOp: "maxpool",
@@ -189,6 +191,7 @@ def _within(got: frozenset[int], allowed: Any) -> bool:
 
 WINDOWED = ("conv2d", "depthwise", "maxpool", "avgpool")
 CONTRACTIONS = ("conv2d", "depthwise", "fc")
+PRODUCTS = (*CONTRACTIONS, "matmul")
 OF_ROWS = ("softmax", "layer_norm", "rms_norm")
 
 # fmt: off
@@ -205,7 +208,14 @@ LIMITS = (
           lambda op: shape_of(op.x)[-1], fits=lambda got, wanted: got % wanted == 0),
     Limit("ops.depthwise", ["depthwise"], "each input channel has {wanted} output channel",
           properties.channel_multiplier, lambda device, kind: 1),
-    Limit("ops.*.terms_max", ["fc"], "a sum has at most {wanted} products", lambda op: shape_of(op.x)[-1]),
+    Limit("ops.*.terms_max", ["fc", "matmul"], "a sum has at most {wanted} products",
+          lambda op: shape_of(op.operands[0])[-1]),
+    Limit("queue.arranges", ["matmul"], "{wanted} brings matrices from where it reads data to where weights are read",
+          lambda op: "none", lambda device, kind: None if Engines.of(device).arranging else "a queue",
+          lambda got, wanted: False),
+    Limit("quant.zero_point.weights", ["matmul"], "the second matrix has the zero point {wanted}",
+          lambda op: op.rhs_zero_point.value.data,
+          lambda device, kind: None if device.quant.zero_point.weights else 0, eq),
     Limit("ops.add.operand_scale", ["add"], "both operands have {wanted} scale", properties.operand_factors,
           lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None),
     Limit("ops.avgpool.divisor", ["avgpool"], "a pool divides by {wanted}", properties.divisors,
@@ -230,10 +240,10 @@ LIMITS = (
     Limit("ops.lut.type", ["lut"], "entries of a table are {wanted}", lambda op: str(element_of(op.y)),
           lambda device, kind: device.ops.lut and device.ops.lut.type, fits=eq),
     Limit("ops.lut.entries", ["lut"], "a table has {wanted} entries", lambda op: op.table.array.size, fits=eq),
-    Limit("array.modes", CONTRACTIONS, "the array multiplies {wanted}", properties.multiplied,
+    Limit("array.modes", PRODUCTS, "the array multiplies {wanted}", properties.multiplied,
           lambda device, kind: frozenset(_multiplied(device)),
           lambda got, wanted: got.types in wanted or got.narrow in wanted),
-    Limit("array.modes.acc", CONTRACTIONS, "sums take at most {wanted}", properties.sums,
+    Limit("array.modes.acc", PRODUCTS, "sums take at most {wanted}", properties.sums,
           lambda device, kind: tuple(Sums(f"{m.a} by {m.w}", _bits(m.acc)) for m in device.array.modes),
           lambda got, wanted: all(got.bits <= mode.bits for mode in wanted if mode.types == got.types)),
     Limit("quant.types", EVERY, "data is {wanted}", properties.narrow_types,

@@ -19,6 +19,13 @@ class WeightBits(NamedTuple):
     read: int
 
 
+class Arranging(NamedTuple):
+    """The queue that arranges computed matrices as weights, and the memory where the array reads them."""
+
+    queue: Queue
+    target: Memory
+
+
 @dataclass(frozen=True)
 class Engines:
     """The queues and memories of a device as the compiler uses them.
@@ -81,6 +88,23 @@ class Engines:
     def reading(self, queue: Queue) -> tuple[Memory, Queue] | None:
         """Where a queue reads tiles of tensors, and the queue that loads them; None if it reads tensors in place."""
         return None if "load" in queue.fused else self.staging("ifm", self.external)
+
+    @property
+    def arranging(self) -> Arranging | None:
+        """How matrices become weights; None if no queue moves them from where it reads data to where weights go.
+
+        Whoever arranges reads data like all other queues (`reading`).
+        """
+        staged = self.staging("weights", self.constants("weights"))
+        for queue in self.device.queue:
+            read = self.reading(queue)
+            source, target = (self.external if read is None else read[0]), None if staged is None else staged[0]
+            reached = queue.engine != "dma" or (
+                source.id in queue.source and target is not None and target.id in queue.target
+            )
+            if queue.arranges and target is not None and reached:
+                return Arranging(queue, target)
+        return None
 
     def writing(self, queue: Queue) -> tuple[Memory, Queue] | None:
         """Where a queue writes tiles of results, and the queue that stores them; None if it writes in place."""

@@ -17,7 +17,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp as FloatWeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qint.contraction import WeightedOp
-from qmlir.dialects.qint.requantize import width_of
+from qmlir.dialects.qint.requantize import largest_difference, width_of
 from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
@@ -45,7 +45,7 @@ class Sums:
         return f"{self.bits} bits of {self.types}"
 
 
-def sums_of(op: WeightedOp, types: str) -> Sums:
+def sums_of(op: WeightedOp | qint.MatMulOp, types: str) -> Sums:
     """The width that the sums of a contraction need.
 
     Padding leaves products out, and slices of the terms are summed one after the other. The width therefore covers
@@ -55,6 +55,8 @@ def sums_of(op: WeightedOp, types: str) -> Sums:
         op: The contraction.
         types: The types that it multiplies, such as `i8 by i8`.
     """
+    if isinstance(op, qint.MatMulOp):
+        return Sums(types, 1 + _largest_sum(op).bit_length())
     half, zero_point = 1 << width_of(op.x) - 1, op.zero_point.value.data
     most, least = max(half - 1 - zero_point, 0), min(-half - zero_point, 0)
     up, down = _weights(op)
@@ -62,6 +64,12 @@ def sums_of(op: WeightedOp, types: str) -> Sums:
     highest = int((most * up - least * down + np.maximum(bias, 0)).max(initial=0))
     lowest = int((least * up - most * down + np.minimum(bias, 0)).min(initial=0))
     return Sums(types, 1 + max(highest.bit_length(), (-1 - lowest).bit_length()))
+
+
+def _largest_sum(op: qint.MatMulOp) -> int:
+    """The largest magnitude that a sum of products of two computed matrices can take."""
+    sides = ((op.lhs, op.lhs_zero_point), (op.rhs, op.rhs_zero_point))
+    return shape_of(op.lhs)[-1] * prod(largest_difference(value, point.value.data) for value, point in sides)
 
 
 def _weights(op: WeightedOp) -> tuple[Int64s, Int64s]:
@@ -180,15 +188,19 @@ class Multiplied:
         return self.types if self.narrow is None else f"{self.types} or {self.narrow}"
 
 
-def multiplied(op: WeightedOp) -> Multiplied:
-    """The types of data and weights that a contraction multiplies."""
+def multiplied(op: WeightedOp | qint.MatMulOp) -> Multiplied:
+    """The types of data and weights that a contraction multiplies; a matrix is stored as it was computed."""
     data, weights = (str(element_of(v)) for v in op.operands[:2])
-    constant = op.w.owner
-    narrow = isinstance(constant, ConstantOp) and around_zero_point(constant.value.array) is not None
+    constant = op.operands[1].owner
+    narrow = (
+        isinstance(op, WeightedOp)
+        and isinstance(constant, ConstantOp)
+        and around_zero_point(constant.value.array) is not None
+    )
     return Multiplied(f"{data} by {weights}", f"{data} by i8{AROUND}" if narrow else None)
 
 
-def sums(op: WeightedOp) -> Sums:
+def sums(op: WeightedOp | qint.MatMulOp) -> Sums:
     """The width that a contraction's sums need."""
     types = multiplied(op)
     return sums_of(op, (types.narrow or types.types).removesuffix(AROUND))

@@ -47,8 +47,7 @@ class Stay:
 
 def packed_size(outputs: int, terms: int, bits: int, device: Device) -> int:
     """The size of weights in tiles, in bytes."""
-    n, k = device.layout.tile
-    return packed_bytes(-(-outputs // n) * n * -(-terms // k) * k, bits)
+    return packed_bytes(device.layout.in_tiles(outputs, terms), bits)
 
 
 def least_tile(work: Work, device: Device) -> Shape:
@@ -84,7 +83,7 @@ class Room:
         self.work, self.device, self.engines, self.copies = work, device, engines, copies
         self._regions, inside = regions(device, work.inside.rest), work.inside
         reading = engines.reading(engines.array)
-        reads = not inside.data or inside.operands < work.operands
+        reads = not inside.data or inside.operands < work.operands or (work.arranged and not inside.matrix)
         self._data = self._region(reading[0], "ifm") if reading is not None and reads else None
         staging = engines.staging("weights", engines.constants("weights"))
         self._weights = None if staging is None else self._region(staging[0], "weights")
@@ -121,7 +120,7 @@ class Room:
         result = elements * work.result_bits // 8
         sums = elements * work.sum_bits // 8 + (0 if self._writes else (steps - 1) * result)
         needed: dict[Role, tuple[int, int | None]] = {
-            "ifm": (self.copies * (self._data_size(shape, shape.terms) + self._operands(shape)), self._data),
+            "ifm": (self.copies * (self._data_size(shape, shape.terms) + self._beside(shape)), self._data),
             "weights": (self.copies * self._weights_size(shape.outputs, shape.terms), self._weights),
             "acc": (
                 sums + self._slack(steps) if self._serial else self.copies * (sums + self._slack(steps)),
@@ -140,7 +139,7 @@ class Room:
         tile = self._data_size(shape, work.channels)
         n_tile = self._slices_size(shape.outputs, shape.terms)
         data = self._longest(
-            None if self._data is None or work.inside.data else self._data - self.copies * self._operands(shape),
+            None if self._data is None or work.inside.data else self._data - self.copies * self._beside(shape),
             self._all_data(shape),
             None if outputs_outside else tile,
         )
@@ -168,8 +167,15 @@ class Room:
         slices = -(-channels // shape.terms)
         return seen * channels * self.work.data_bits // 8 + self._slack(slices)
 
+    def _beside(self, shape: Shape) -> int:
+        """Bytes of the tensors that are loaded besides the data: of other operands, and of a matrix to arrange."""
+        work, arranging = self.work, self.engines.arranging
+        loads = arranging is not None and self.engines.reading(arranging.queue) is not None
+        matrix = shape.outputs * shape.terms * work.weight_bits // 8 + self._slack(1)
+        return self._operands(shape) + (matrix if loads and work.arranged and not work.inside.matrix else 0)
+
     def _operands(self, shape: Shape) -> int:
-        """Bytes of the tensors that are loaded besides the data, for the operations after the contraction."""
+        """Bytes of the tensors that are loaded for the operations after the contraction."""
         if self.engines.reading(self.engines.post) is None:
             return 0
         size = shape.rows * shape.columns * shape.outputs * self.work.result_bits // 8

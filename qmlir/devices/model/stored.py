@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.devices.description.device import Device
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
-from qmlir.dialects.qint.contraction import WeightedOp
+from qmlir.dialects.qint.contraction import MatMulOp, WeightedOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -58,11 +58,14 @@ def stored_weights(op: WeightedOp, device: Device) -> tuple[Array, int]:
     return (weights, 0) if known or narrow is None else narrow
 
 
-def stored_bias(op: WeightedOp, device: Device) -> tuple[int, int]:
-    """How the device stores a bias: bits of each number, and the left shift, in bits, that it applies before adding."""
+def stored_bias(op: WeightedOp | MatMulOp, device: Device) -> tuple[int, int]:
+    """How the device stores a bias: bits of each number, and the left shift, in bits, that it applies before adding.
+
+    A product of two matrices has no bias; its command has the same fields as that of a layer that could have one.
+    """
     if (bits := device.quant.bias.moved_bits) is None:
         return width_of(op.acc), 0
-    constant = op.b.owner if op.b is not None else None
+    constant = op.b.owner if isinstance(op, WeightedOp) and op.b is not None else None
     return bits, trailing_zeros(constant.value.array) if isinstance(constant, ConstantOp) else 0
 
 
@@ -129,7 +132,7 @@ class Copy:
     def run(self, reads: bool) -> int:
         """How many elements lie adjacent without a gap, in the source if `reads`, otherwise in the target."""
         strides = self.there_strides if reads else self.here_strides
-        return merged([*zip(self.sizes, strides, _strides(self.sizes), strict=True), (1, 1, 1)])[-1][0]
+        return merged([*zip(self.sizes, strides, strides_of(self.sizes), strict=True), (1, 1, 1)])[-1][0]
 
 
 def merged(loops: Sequence[Loop]) -> list[Loop]:
@@ -147,31 +150,31 @@ def merged(loops: Sequence[Loop]) -> list[Loop]:
 def copies(op: Operation) -> list[Copy]:
     """The copies that carry out an operation; empty if the operation does not only move data by strided boxes."""
     (y,) = op.results
-    strides = _strides(shape_of(y))
+    strides = strides_of(shape_of(y))
     match op:
         case ConcatOp():
             axis, found, at = op.axis.value.data, list[Copy](), 0
             for x in op.inputs:
                 shape = shape_of(x)
-                found.append(Copy(x, shape, 0, _strides(shape), at * strides[axis], strides))
+                found.append(Copy(x, shape, 0, strides_of(shape), at * strides[axis], strides))
                 at += shape[axis]
             return found
         case PadOp():
             first = sum(low * stride for (low, _), stride in zip(op.pads(), strides, strict=True))
-            return [Copy(op.x, shape_of(op.x), 0, _strides(shape_of(op.x)), first, strides)]
+            return [Copy(op.x, shape_of(op.x), 0, strides_of(shape_of(op.x)), first, strides)]
         case TransposeOp():
-            there = _strides(shape_of(op.x))
+            there = strides_of(shape_of(op.x))
             order = op.permutation.get_values()
             return [Copy(op.x, shape_of(y), 0, tuple(there[p] for p in order), 0, strides)]
         case BroadcastOp():
             shape = shape_of(op.x)
             padded = (1,) * (len(strides) - len(shape)) + shape
             there = tuple(
-                0 if n == 1 else s for n, s in zip(padded, _strides(padded), strict=True)
+                0 if n == 1 else s for n, s in zip(padded, strides_of(padded), strict=True)
             )  # fmt: skip
             return [Copy(op.x, shape_of(y), 0, there, 0, strides)]
         case SliceOp():
-            dense, steps = _strides(shape_of(op.x)), op.steps()
+            dense, steps = strides_of(shape_of(op.x)), op.steps()
             first = sum(offset * apart for (offset, _, _), apart in zip(steps, dense, strict=True))
             there = tuple(step * apart for (_, _, step), apart in zip(steps, dense, strict=True))
             return [Copy(op.x, shape_of(y), first, there, 0, strides)]
@@ -179,7 +182,7 @@ def copies(op: Operation) -> list[Copy]:
             return []
 
 
-def _strides(shape: Sequence[int]) -> tuple[int, ...]:
+def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a dense tensor, in elements."""
     return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description.device import Device
 from qmlir.devices.model.engines import Engines, Rest, WeightBits
-from qmlir.devices.model.stored import as_images, stored_bias, stored_dtype
+from qmlir.devices.model.stored import as_images, stored_bias, stored_dtype, stored_weights
 from qmlir.devices.model.tables import sizes
 from qmlir.dialects import qint
 from qmlir.dialects.qint.requantize import width_of
@@ -21,19 +22,21 @@ class Inside:
 
     rest      the memory that staying tensors, its own or others, leave to its tiles; None if no tensor stays
     data      whether the data of the contraction stays
+    matrix    whether the second matrix of a product of two computed matrices stays
     result    whether the result stays
     operands  how many of the other tensors stay that the operations after the contraction read
     """
 
     rest: Rest | None = None
     data: bool = False
+    matrix: bool = False
     result: bool = False
     operands: int = 0
 
 
 @dataclass(frozen=True)
 class Work:
-    """A contraction on one image and one group of its channels; also the windows of a pool.
+    """A contraction on one image and one group of its channels, or one product of matrices; also a pool's windows.
 
     rows, columns, channels              shape of the data
     out_rows, out_columns, out_channels  shape of the result; a depthwise convolution has as many channels as the data
@@ -47,6 +50,7 @@ class Work:
     operands                             sums and products with another tensor after the sums
     per_channel                          whether a requantization has a factor for each channel
     tables                               bytes of the tables that the steps after the sums read
+    arranged                             whether the weights are a computed matrix, which a queue arranges
     inside                               which of its tensors stay inside the device
     """
 
@@ -71,6 +75,7 @@ class Work:
     operands: int = 0
     per_channel: bool = False
     tables: int = 8
+    arranged: bool = False
     inside: Inside = Inside()
 
     @property
@@ -120,13 +125,17 @@ class Work:
 # Builds the `Work` of a layer's contraction from its operations and the shapes of its tensors.
 
 
-Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
+Weighted = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
+"""A contraction whose weights are constants."""
+
+Contraction = Weighted | qint.MatMulOp
+"""A contraction; its data is its first operand, its weights or its second matrix are its second one."""
 
 
 def work_of(
     op: Contraction, chain: Sequence[Operation], label: str, weights: WeightBits, inside: Inside, device: Device
 ) -> Work:
-    """What the contraction computes for one image and one group of the channels.
+    """What the contraction computes for one image and one group of the channels, or for one product of matrices.
 
     Args:
         op: The contraction.
@@ -149,14 +158,14 @@ def work_of(
     steps = [step for step in chain if not isinstance(step, qint.MulOp)]
     two = [step for step in chain if isinstance(step, qint.AddOp | qint.MulOp)]
     work = Work(
-        *_image(op.x, op), *result, data_bits=8 * stored_dtype(op.x).itemsize,
+        *_image(op.operands[0], op), *result, data_bits=8 * stored_dtype(op.operands[0]).itemsize,
         weight_bits=weights.read, stored_weight_bits=weights.stored, sum_bits=width_of(op.acc),
         bias_bits=stored_bias(op, device)[0],
         result_bits=max(width_of(step.results[0]) for step in steps), posts=len(steps) - len(two), operands=len(two),
         per_channel=any(isinstance(step, qint.RequantizeOp) and len(step.multiplier) > 1 for step in steps),
-        tables=sum(sizes(chain, engines.tables(), engines)), inside=inside,
+        tables=sum(sizes(chain, engines.tables(), engines)), arranged=isinstance(op, qint.MatMulOp), inside=inside,
     )  # fmt: skip
-    if isinstance(op, qint.FullyConnectedOp):
+    if isinstance(op, qint.FullyConnectedOp | qint.MatMulOp):
         return work
     top, _, left, _ = op.padding_values()
     kernel_rows, kernel_columns = shape_of(op.w)[1:3]
@@ -170,20 +179,34 @@ def work_of(
     )
 
 
+def weight_bits_of(op: Contraction, device: Device) -> WeightBits:
+    """The widths of a weight; those of a computed matrix are stored as they are read."""
+    if isinstance(op, qint.MatMulOp):
+        return WeightBits(width_of(op.rhs), width_of(op.rhs))
+    return Engines.of(device).weight_bits(stored_weights(op, device)[0])
+
+
+def times_of(op: Contraction) -> int:
+    """How many times a layer computes its `Work`: for each image and group of channels, or each product of matrices."""
+    if isinstance(op, qint.MatMulOp):
+        return prod(shape_of(op.acc)[:-2])
+    return (1 if is_pointwise(op) else shape_of(op.x)[0]) * groups_of(op)
+
+
 def other_operands(op: Contraction, chain: Sequence[Operation]) -> list[SSAValue]:
     """The tensors that the operations after a contraction read, besides its sums and their own results."""
     results = {v for step in chain for v in step.results}
     return [v for step in chain for v in step.operands if v not in results and v != op.acc]
 
 
-def is_pointwise(op: Contraction) -> bool:
+def is_pointwise(op: Weighted) -> bool:
     """Whether each pixel of the result depends only on the same pixel of the data."""
     if isinstance(op, qint.FullyConnectedOp):
         return True
     return shape_of(op.w)[1:3] == (1, 1) and set(op.stride_values()) == {1} and not any(op.padding_values())
 
 
-def groups_of(op: Contraction) -> int:
+def groups_of(op: Weighted) -> int:
     """The number of groups into which channels fall."""
     return op.group_count() if isinstance(op, qint.Conv2DOp) else 1
 
@@ -191,6 +214,8 @@ def groups_of(op: Contraction) -> int:
 def _image(value: SSAValue, op: Contraction) -> tuple[int, int, int]:
     """Rows, columns and channels that are computed at a time; of a pointwise contraction, all pixels are rows."""
     images, (rows, columns, channels) = as_images(shape_of(value))
+    if isinstance(op, qint.MatMulOp):
+        return columns, 1, channels
     if is_pointwise(op):
         rows, columns = images * rows * columns, 1
     return rows, columns, channels // groups_of(op)

@@ -260,6 +260,46 @@ def fc(draft: Draft) -> SSAValue:
     return _sums(draft, qint.FullyConnectedOp, x, _weights(draft, outputs, terms), outputs, {})
 
 
+def matmul(draft: Draft) -> SSAValue:
+    """Of matrices in batches, one of which may repeat; of heads, which are split before it and merged behind it."""
+    known = [int(mode.w[1:]) for mode in draft.device.array.modes if mode.a == f"i{draft.bits}"]
+    bits = draft.draw(st.sampled_from(known or [8]))
+    samples, heads = draft.integer(1, 2), draft.integer(1, 3)
+    rows, terms, columns = draft.integer(1, 40), draft.integer(1, 90), draft.integer(2, 70)
+    lhs = _heads(draft, samples, 1 if draft.chance() else heads, rows, terms, draft.bits, [1])
+    rhs = _heads(draft, samples, heads, terms, columns, bits, [1, 2])
+    half, point = 1 << bits - 1, 3 if draft.has("quant.zero_point.weights") else 0
+    if draft.device.quant.zero_point.weights:
+        point = draft.integer(-half, half - 1)
+    points = {"lhs_zero_point": zero(draft.zero_point())["zero_point"], "rhs_zero_point": zero(point)["zero_point"]}
+    acc = draft.add(qint.MatMulOp, [lhs, rhs], points, 32 if draft.bits == bits == 8 else 64)
+    result = draft.follow(draft.requantize(acc, most=-3))
+    return draft.add(nn.TransposeOp, [result], {"permutation": ints([0, 2, 1, 3])}) if draft.chance() else result
+
+
+def _heads(
+    draft: Draft, samples: int, heads: int, rows: int, columns: int, bits: int, dense: Sequence[int]
+) -> SSAValue:
+    """Matrices [samples, heads, rows, columns] of an input, as it is or as another one whose axes are exchanged.
+
+    Args:
+        draft: The network.
+        samples: As in the result.
+        heads: As in the result.
+        rows: As in the result.
+        columns: As in the result.
+        bits: Of an element.
+        dense: Which of the last axes of the result may be the last of the input: 1 for the columns, 2 for the rows.
+    """
+    shape, order = [samples, heads, rows, columns], [0, 1, 2, 3]
+    if draft.chance():
+        order = draft.draw(st.sampled_from([[0, 2, 1, 3], [2, 0, 1, 3]]))
+        if draft.draw(st.sampled_from(dense)) == 2:
+            order = [0, 3, 1, 2]
+    x = draft.input(*(shape[axis] for axis in order), bits=bits)
+    return draft.add(nn.TransposeOp, [x], {"permutation": ints([order.index(axis) for axis in range(4)])})
+
+
 def add(draft: Draft) -> SSAValue:
     """Of tensors of a shape, or of one that the other repeats: images, rows and columns."""
     shape = [draft.integer(1, 2), *(draft.integer(2, 9) for _ in range(3))]
@@ -374,6 +414,7 @@ KINDS: Mapping[str, Callable[[Draft], SSAValue]] = {
     "conv2d": conv2d,
     "depthwise": depthwise,
     "fc": fc,
+    "matmul": matmul,
     "add": add,
     "mul": mul,
     "maxpool": maxpool,
@@ -387,7 +428,7 @@ KINDS: Mapping[str, Callable[[Draft], SSAValue]] = {
 }
 """Key of [ops] → what draws a layer that it allows."""
 
-SCALED = ("conv2d", "depthwise", "fc", "mul", "requantize")
+SCALED = ("conv2d", "depthwise", "fc", "matmul", "mul", "requantize")
 """Layers with a change of scale."""
 
 
@@ -405,6 +446,8 @@ def flaws(device: Device, kind: str) -> list[str]:
         found.append("ops.conv2d.groups")
     if kind in ("depthwise", "add"):
         found.append(f"ops.{kind}")
+    if kind == "matmul" and not device.quant.zero_point.weights:
+        found.append("quant.zero_point.weights")
     if kind == "avgpool" and limit.divisor == "pow2":
         found.append("ops.avgpool.divisor")
     if kind in OF_ROWS and limit.row_max is not None:

@@ -16,8 +16,8 @@ from qmlir.devices.description.schema import Role
 from qmlir.devices.legality.fitting import PoolOp, Regions, RowOp, pool_room, row_bytes, row_room, windows_of
 from qmlir.devices.model.engines import Engines, Region, Rest, part_of, regions
 from qmlir.devices.model.properties import passes_of
-from qmlir.devices.model.stored import stored_bytes, stored_dtype, stored_weights
-from qmlir.devices.model.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
+from qmlir.devices.model.stored import stored_bytes, stored_dtype
+from qmlir.devices.model.work import Contraction, Inside, Weighted, other_operands, times_of, weight_bits_of, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
@@ -134,11 +134,11 @@ class LayerCosts:
             return self._others(layer, first, stays, rest)
         outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
         operands = sum(root_of(outer.get(v, v)) in stays for v in other_operands(first, chain))
-        data, result = root_of(outer.get(first.x, first.x)) in stays, home_of(layer.outputs[0])[0] in stays
-        inside = Inside(rest, data, result, operands)
-        widths = self.engines.weight_bits(stored_weights(first, self.device)[0])
+        data, matrix = (root_of(outer.get(v, v)) in stays for v in first.operands[:2])
+        inside = Inside(rest, data, matrix, home_of(layer.outputs[0])[0] in stays, operands)
+        widths = weight_bits_of(first, self.device)
         found = tiling(work_of(first, chain, layer.label.data, widths, inside, self.device), self.device)
-        times = (1 if is_pointwise(first) else shape_of(first.x)[0]) * groups_of(first)
+        times = times_of(first)
         return None if found is None else Price(found.price.cycles * times, found.price.usage * times)
 
     def without_transfers(self, price: Price) -> Price:
@@ -207,7 +207,7 @@ class LayerCosts:
 
 def _loads_constants(layer: LayerOp) -> bool:
     """Whether a layer reads a constant as data, which lies in the external memory; weights and biases do not count."""
-    read = (v for op in layer.operations() for v in (op.operands[:1] if isinstance(op, Contraction) else op.operands))
+    read = (v for op in layer.operations() for v in (op.operands[:1] if isinstance(op, Weighted) else op.operands))
     return any(isinstance(value.owner, ConstantOp) for value in read)
 
 

@@ -1,6 +1,6 @@
 """Tiles layers with a contraction: sums are computed tile by tile, and finished while the next tile's data loads."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Generic, TypeVar
@@ -8,11 +8,12 @@ from typing import Generic, TypeVar
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.devices import Device
 from qmlir.devices.legality.least import contraction_fields
-from qmlir.devices.model.engines import WeightBits
+from qmlir.devices.model.engines import Engines, WeightBits
 from qmlir.devices.model.room import Kept, least_tile, too_large
 from qmlir.devices.model.stored import stored_bias, stored_weights
-from qmlir.devices.model.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
+from qmlir.devices.model.work import Contraction, Work, weight_bits_of, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
@@ -21,6 +22,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
 from qmlir.transforms.npu.tile.costs import TileCommands, packed
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
+from qmlir.transforms.npu.tile.parts import Part, inside, parts_of
 from qmlir.transforms.npu.tile.search import Tiling, tiling
 from qmlir.transforms.npu.tile.vector import finish, tiles
 
@@ -40,19 +42,17 @@ def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: S
     Raises:
         UnsupportedError: Not even the smallest tile fits, or the layer has a form without commands.
     """
-    bias = None if op.b is None else _constant(op.b, layer)
-    _constant(op.w, layer)
-    weights, _ = stored_weights(op, emitter.device)
+    bias, weights = _constants(op, layer, emitter.device)
     if not chain:
         raise UnsupportedError.at(op.name, layer.label.data, "must be followed by a change of scale in its layer")
-    if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != weights.shape[-1]:
+    if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != shape_of(op.w)[-1]:
         raise UnsupportedError.at(
             op.name, layer.label.data, "must have one output channel for each input channel",
-            got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
+            got=f"{shape_of(op.w)[-1]} for {shape_of(op.x)[-1]}",
         )  # fmt: skip
-    parts = list(_parts(emitter, layer, op, chain))
-    widths = emitter.engines.weight_bits(weights)
-    work = work_of(op, chain, layer.label.data, widths, _inside(emitter, parts[0]), emitter.device)
+    parts = list(parts_of(emitter, layer, op, chain))
+    widths = weight_bits_of(op, emitter.device)
+    work = work_of(op, chain, layer.label.data, widths, inside(emitter, parts[0]), emitter.device)
     bits, shift = stored_bias(op, emitter.device)
     brought = _bias(emitter, None if bias is None else bias >> shift, bits)
     loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, brought)
@@ -79,74 +79,24 @@ def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
     return found
 
 
+def _constants(op: Contraction, layer: LayerOp, device: Device) -> tuple[Array | None, Array | None]:
+    """The bias and the weights, as the device stores them; a product of two matrices has neither."""
+    if isinstance(op, qint.MatMulOp):
+        if Engines.of(device).arranging is None:
+            raise UnsupportedError.at(
+                op.name, layer.label.data, "needs a queue that arranges matrices as weights (queue.arranges)"
+            )
+        return None, None
+    _constant(op.w, layer)
+    return None if op.b is None else _constant(op.b, layer), stored_weights(op, device)[0]
+
+
 def _constant(value: SSAValue, layer: LayerOp) -> Array:
     if not isinstance(value.owner, ConstantOp):
         raise UnsupportedError.at(
             "npu.layer", layer.label.data, "must have weights and a bias that are constants in it"
         )
     return value.owner.value.array
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The parts of a contraction
-
-
-@dataclass(frozen=True)
-class _Part:
-    """A contraction on one image and one group of its channels.
-
-    source, target  the tensors, or the group's part of them
-    operands        the other tensors that the operations after the contraction read
-    outputs         the group's output channels, as indices into all output channels
-    """
-
-    source: View
-    target: View
-    operands: dict[SSAValue, View]
-    outputs: range
-
-
-def _parts(emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation]) -> Iterator[_Part]:
-    """Yields the parts group by group, and image by image within a group.
-
-    If the contraction is pointwise, all pixels of all images are rows of one image.
-    """
-    seen = {v: emitter.views(v) for v in other_operands(op, chain)}
-    sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
-    if is_pointwise(op):
-        sources, targets = _as_rows(sources), _as_rows(targets)
-        seen = {v: _as_rows(views) for v, views in seen.items()}
-    groups = groups_of(op)
-    for group in range(groups):
-        for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
-            mine = [_group(view, group, groups) for view in (source, target)]
-            operands = {v: _group(views[n], group, groups) for v, views in seen.items()}
-            width = target.shape[2] // groups
-            yield _Part(mine[0], mine[1], operands, range(group * width, (group + 1) * width))
-
-
-def _as_rows(images: Sequence[View]) -> list[View]:
-    """Images that lie next to each other, as a single image with a row for each pixel."""
-    first = images[0]
-    pixels = len(images) * first.shape[0] * first.shape[1]
-    return [View.dense(first.memory, first.spot, (pixels, 1, first.shape[2]), first.bits)]
-
-
-def _group(view: View, group: int, groups: int) -> View:
-    rows, columns, channels = view.shape
-    width = channels // groups
-    return view.box(range(rows), range(columns), range(group * width, (group + 1) * width))
-
-
-def _inside(emitter: Emitter, part: _Part) -> Inside:
-    """Which tensors of a part stay inside the device."""
-    stays = emitter.engines.staying
-    return Inside(
-        emitter.rests[-1],
-        part.source.memory == stays,
-        part.target.memory == stays,
-        sum(view.memory == stays for view in part.operands.values()),
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -202,7 +152,7 @@ class _Loop:
     """The loops over the tiles of a layer.
 
     chosen   the tiling
-    weights  weights of all groups, as the device stores them
+    weights  weights of all groups, as the device stores them; None if a computed matrix takes their place
     bias     brings the bias of some output channels; None without a bias
     """
 
@@ -211,7 +161,7 @@ class _Loop:
     chain: Sequence[Operation]
     work: Work
     chosen: Tiling
-    weights: Array
+    weights: Array | None
     bias: Callable[[range], Spot] | None
 
     def __post_init__(self) -> None:
@@ -219,10 +169,12 @@ class _Loop:
         self.kept_weights: _Shelf[Ranges, Spot] = _Shelf(self.chosen.weights)
         self.kept_data: _Shelf[Ranges, View] = _Shelf(self.chosen.data)
 
-    def run(self, part: _Part) -> None:
-        """Emits the commands of one image and one group."""
+    def run(self, part: Part) -> None:
+        """Emits the commands of one image and one group, or of one product of matrices."""
         work, chosen, shape = self.work, self.chosen, self.chosen.shape
         self.kept_data.tiles.clear()
+        if part.matrix is not None:
+            self.kept_weights.tiles.clear()
         outputs = tiles(work.out_channels, shape.outputs)
         positions = list(product(tiles(work.out_rows, shape.rows), tiles(work.out_columns, shape.columns)))
         if chosen.weights is Kept.LAYER:
@@ -248,7 +200,7 @@ class _Loop:
         """The slices of the input channels, by which a sum is accumulated."""
         return [outputs] if self.work.depthwise else tiles(self.work.channels, self.chosen.shape.terms)
 
-    def _tile(self, part: _Part, rows: range, columns: range, outputs: range) -> None:
+    def _tile(self, part: Part, rows: range, columns: range, outputs: range) -> None:
         """Emits the commands for the sums of a tile and for the operations after them."""
         emitter, post = self.emitter, self.emitter.engines.post
         shape = (len(rows), len(columns), len(outputs))
@@ -265,7 +217,7 @@ class _Loop:
 
     def _accumulate(
         self,
-        part: _Part,
+        part: Part,
         rows: range,
         columns: range,
         outputs: range,
@@ -291,11 +243,14 @@ class _Loop:
             top=top, left=left, **self.fields, **({} if work.depthwise else {"out_channels": len(outputs)}),
         )  # fmt: skip
 
-    def _weights(self, part: _Part, outputs: range, terms: range) -> Spot:
+    def _weights(self, part: Part, outputs: range, terms: range) -> Spot:
         """Where the weights of some output channels and a slice of the input channels lie; loads them if needed."""
         first = part.outputs.start
 
         def bring() -> Spot:
+            if part.matrix is not None:
+                return self.emitter.arranged(*part.matrix.some(outputs, terms))
+            assert self.weights is not None
             if self.work.depthwise:
                 chosen = np.ascontiguousarray(self.weights[..., outputs.start : outputs.stop])
             else:

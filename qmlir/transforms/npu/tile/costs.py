@@ -21,6 +21,7 @@ from qmlir.devices.model.work import Work
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import (
     Arithmetic,
+    Arrange,
     Convolve,
     ConvolveDepthwise,
     Init,
@@ -156,6 +157,8 @@ class TileCommands:
     def weights(self, outputs: int, terms: int) -> list[Command]:
         """The commands that load the weights of some output channels and a slice of the input channels."""
         work = self.work
+        if work.arranged:
+            return self._arranged(outputs, terms)
         if self._staging is None:
             return []
         bits, source, (memory, queue) = work.stored_weight_bits, self.engines.constants("weights"), self._staging
@@ -166,6 +169,21 @@ class TileCommands:
             return [self._move(source, memory, queue, packed_bytes(count, bits), 1)]
         places = self._place(source), self._place(memory)
         return [Unpack(self.engines.index(queue), (), 0, *places, count, bits)]
+
+    def _arranged(self, outputs: int, terms: int) -> list[Command]:
+        """The commands that bring a part of a computed matrix to where the array reads weights."""
+        work, arranging = self.work, self.engines.arranging
+        assert arranging is not None, "legality has refused the product"
+        reading = None if work.inside.matrix else self.engines.reading(arranging.queue)
+        whole = (1, work.out_channels)
+        read = self.engines.external if reading is None else reading[0]
+        return [
+            *self._transfer(reading, (terms, 1, outputs), whole, work.weight_bits),
+            Arrange(
+                self.engines.index(arranging.queue), (), 0, self._place(read), self._place(arranging.target),
+                work.weight_bits, terms, outputs, outputs * work.weight_bits // 8, 1,
+            ),
+        ]  # fmt: skip
 
     def stored(self, rows: int, columns: int, outputs: int) -> list[Command]:
         """The commands that store the results of a tile."""

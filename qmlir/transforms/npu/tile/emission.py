@@ -20,6 +20,7 @@ from qmlir.devices.description.schema import Role
 from qmlir.devices.legality.least import context_fields
 from qmlir.devices.model.encoder import unsayable
 from qmlir.devices.model.engines import Engines, Region, Rest, WeightBits, regions
+from qmlir.devices.model.room import packed_size
 from qmlir.devices.model.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.devices.model.tables import entries, role_of
 from qmlir.dialects import qint
@@ -29,7 +30,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import Mark, Move, SetContext, Unpack
+from qmlir.isa.commands import Arrange, Mark, Move, SetContext, Unpack
 from qmlir.isa.encoding import CONTEXT_BITS, Command, Place, field_kinds, mnemonic
 from qmlir.isa.limits import MOST_BYTES, broken
 from qmlir.numerics.packing import BYTE, pack
@@ -181,6 +182,27 @@ class Emitter:
         target = Spot(self.buffer(memory, array.nbytes, "weights"))
         source = self.constant(packed, "weights")
         self.issue(queue, Unpack, source=source, target=target, count=array.size, bits=bits.stored)
+        return target
+
+    def arranged(self, matrix: View, transposed: bool) -> Spot:
+        """A part of a computed matrix [rows, 1, columns] where the array reads it as weights, in whole tiles.
+
+        Args:
+            matrix: The part.
+            transposed: Whether its columns are the output channels, and not its rows.
+        """
+        arranging, (rows, _, columns) = self.engines.arranging, matrix.shape
+        assert arranging is not None, "legality has refused the product"
+        source, (outputs, terms) = (
+            self.load(matrix, arranging.queue),
+            (columns, rows) if transposed else (rows, columns),
+        )
+        size = packed_size(outputs, terms, matrix.bits, self.device)
+        target = Spot(self.buffer(arranging.target, size, "weights"))
+        self.issue(
+            arranging.queue, Arrange, source=source.spot, target=target, bits=matrix.bits, rows=rows, columns=columns,
+            pitch=source.row_pitch, transposed=int(transposed),
+        )  # fmt: skip
         return target
 
     def views(self, value: SSAValue) -> list[View]:

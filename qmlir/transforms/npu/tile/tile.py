@@ -158,7 +158,7 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
         emitter.tensors[argument] = emitter.views(value)[0].spot
     first, *rest = operations
     match first:
-        case qint.Conv2DOp() | qint.DepthwiseConv2DOp() | qint.FullyConnectedOp():
+        case qint.Conv2DOp() | qint.DepthwiseConv2DOp() | qint.FullyConnectedOp() | qint.MatMulOp():
             from qmlir.transforms.npu.tile.contraction import tile_contraction
 
             tile_contraction(emitter, layer, first, rest)
