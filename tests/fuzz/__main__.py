@@ -63,7 +63,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--number", type=int, help="run this case alone")
     parser.add_argument("--machine", type=float, default=0.3, help="share of the graphs that are compiled for the CPU")
     parser.add_argument("--device", type=float, default=0.1, help="share of the graphs that go to a device")
-    parser.add_argument("--devices", nargs="*", default=["nmp", "vta", "gemmini", "nvdla-small", "ethos-u55-like"])
+    parser.add_argument(
+        "--devices", nargs="*", default=["nmp", "vta", "gemmini", "nvdla-small", "ethos-u55-like", "npu-transformer"]
+    )
     return parser.parse_args(arguments)
 
 

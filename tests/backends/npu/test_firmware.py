@@ -1,6 +1,6 @@
 """The runtime in C: it walks programs by hooks whose device is the simulator's; commands run at once, or late."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +14,15 @@ from qmlir.devices import load_device, shipped_devices
 from qmlir.errors import UnsupportedError
 from qmlir.isa.commands import End, Fill, Host, Mark, Move, Sync, encode
 from qmlir.isa.encoding import Command, Place, Wait
+from qmlir.numerics import Array
 from qmlir.running.machine_code import to_machine_code
 from tests.backends.npu.board import Board
 from tests.backends.npu.test_compiled import compiled, image
 
 
-def functions_of(executable: Simulated) -> dict[str, object]:
+def functions_of(executable: Simulated) -> dict[str, Callable[..., Sequence[Array]]]:
     """The routines of the host, by name."""
-    found: dict[str, object] = {}
+    found: dict[str, Callable[..., Sequence[Array]]] = {}
     for function in executable.routines.ops:
         assert isinstance(function, func.FuncOp)
         public = function.clone()

@@ -18,6 +18,7 @@ from qmlir.devices import load_device
 from qmlir.errors import FileError, OptionError
 from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import Convolve, Move
+from tests.backends.npu.test_encoder import Size, quantized
 from tests.cli.small import write_small
 from tests.conftest import ROOT
 
@@ -25,9 +26,13 @@ State = dict[str, dict[int, int]]
 """Memory → address → byte."""
 
 
-@pytest.fixture(scope="module")
-def network(tmp_path_factory: pytest.TempPathFactory) -> tuple[Simulated, np.ndarray]:
-    """A network on a device, in tiles, with calls of the host; and a sample."""
+@pytest.fixture(scope="module", params=["small", pytest.param("encoder", marks=pytest.mark.slow)])
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Simulated, np.ndarray]:
+    """A network on a device, in tiles, with calls of the host, or a block of a transformer; and a sample."""
+    if request.param == "encoder":
+        size = Size()
+        q = quantized(size, "npu-transformer", tmp_path_factory.mktemp("encoder"))
+        return qmlir.compile(q, target="npu-transformer"), size.samples(1)[0]
     small = write_small(tmp_path_factory.mktemp("vectors"))
     changes = {"memory.data.bytes": 4096, "memory.weights.bytes": 512, "fallback.setup": 100_000}
     device = load_device(ROOT / "examples" / "rtl" / "array8.toml").with_(changes)
