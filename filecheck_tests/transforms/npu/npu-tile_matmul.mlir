@@ -77,3 +77,24 @@ builtin.module attributes {npu.device = "nmp"} {
 // CHECK:      npu.issue "post" "arrange" {{.*}} rows = 4 columns = 8 pitch = 8 transposed = 1
 // CHECK:      mark" layer = 2
 // CHECK:      npu.issue "store" "move"
+
+// -----
+
+// A transposed constant is copied, and read as data.
+builtin.module attributes {npu.device = "npu-transformer"} {
+  func.func @main(%x: tensor<2x4xi8>) -> tensor<2x2xi8> {
+    %t = npu.layer "turned" () -> (tensor<4x2xi8>) {
+      %0 = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4xi8>
+      %1 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<2x4xi8> -> tensor<4x2xi8>
+      npu.yield %1 : tensor<4x2xi8>
+    }
+    %p = npu.layer "product" (%0 = %x : tensor<2x4xi8>, %1 = %t : tensor<4x2xi8>) -> (tensor<2x2xi8>) {
+      %2 = qint.matmul %0, %1 : tensor<2x4xi8>, tensor<4x2xi8> -> tensor<2x2xi32>
+      %3 = qint.requantize %2 {multiplier = array<i32: 1073741824>, shift = array<i32: -3>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x2xi32> -> tensor<2x2xi8>
+      npu.yield %3 : tensor<2x2xi8>
+    }
+    func.return %p : tensor<2x2xi8>
+  }
+}
+// CHECK:      npu.layers = ["turned", "product"]
+// CHECK:      npu.issue "arrange" "arrange" {{.*}} rows = 4 columns = 2 pitch = 2 transposed = 1

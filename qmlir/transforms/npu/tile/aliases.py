@@ -86,10 +86,10 @@ def _offset_of_view(layer: LayerOp) -> int | None:
 
 def _is_operand(layer: LayerOp) -> bool:
     """Whether only products of matrices read a transposed tensor, of which they find the columns or rows dense."""
-    (first, *rest), value = layer.operations(), layer.outputs[0]
+    first, value = first_of(layer), layer.outputs[0]
     assert isinstance(first, TransposeOp)
     uses = list(value.uses)
-    if rest or not uses or not all(isinstance(use.operation, LayerOp) for use in uses):
+    if len(layer.inputs) != 1 or not uses or not all(isinstance(use.operation, LayerOp) for use in uses):
         return False
     last, sides = len(shape_of(value)) - 1, [use for use in uses for use in _read_as(use)]
     dense = list(first.permutation.get_values()).index(last)
@@ -141,9 +141,10 @@ def joins(layer: LayerOp) -> bool:
 
 def _is_transposed_product(layer: LayerOp, op: TransposeOp) -> bool:
     """Whether a layer transposes the result of a product of matrices, which nothing else reads."""
-    order, writer = list(op.permutation.get_values()), layer.inputs[0].owner
-    if len(layer.operations()) > 1 or renames(layer) or order[-1] != len(order) - 1:
+    order = list(op.permutation.get_values())
+    if len(layer.inputs) != 1 or renames(layer) or order[-1] != len(order) - 1:
         return False
+    writer = layer.inputs[0].owner
     is_product = isinstance(writer, LayerOp) and isinstance(first_of(writer), qint.MatMulOp)
     return is_product and layer.inputs[0].has_one_use() and writer.parent is layer.parent
 
