@@ -261,13 +261,16 @@ def fc(draft: Draft) -> SSAValue:
 
 
 def matmul(draft: Draft) -> SSAValue:
-    """Of matrices in batches, one of which may repeat; of heads, which are split before it and merged behind it."""
+    """Of matrices in batches, one of which may repeat or be constant; of heads, split before and merged behind it."""
     known = [int(mode.w[1:]) for mode in draft.device.array.modes if mode.a == f"i{draft.bits}"]
     bits = draft.draw(st.sampled_from(known or [8]))
     samples, heads = draft.integer(1, 2), draft.integer(1, 3)
     rows, terms, columns = draft.integer(1, 40), draft.integer(1, 90), draft.integer(2, 70)
     lhs = _heads(draft, samples, 1 if draft.chance() else heads, rows, terms, draft.bits, [1])
-    rhs = _heads(draft, samples, heads, terms, columns, bits, [1, 2])
+    if draft.chance():
+        rhs = _heads(draft, samples, heads, terms, columns, bits, [1, 2])
+    else:
+        rhs = draft.constant(draft.random(bits, heads, terms, columns))
     half, point = 1 << bits - 1, 3 if draft.has("quant.zero_point.weights") else 0
     if draft.device.quant.zero_point.weights:
         point = draft.integer(-half, half - 1)
