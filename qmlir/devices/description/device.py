@@ -408,9 +408,9 @@ def _check_queue(queue: Queue, device: Device) -> None:
     if queue.unpacks:
         _check_unpacking(queue, device)
     needed = {
-        "dma": ("from", "to", "bytes_per_cycle", *(("elements_per_cycle",) if queue.arranges else ())),
+        "dma": ("from", "to", "bytes_per_cycle"),
         "vector": ("elements_per_cycle",),
-        "array": ("elements_per_cycle",) if {"post", "pool"} & set(queue.fused) or queue.arranges else (),
+        "array": ("elements_per_cycle",) if {"post", "pool"} & set(queue.fused) else (),
     }[queue.engine]
     given = {
         "from": queue.source,
@@ -426,7 +426,9 @@ def _check_queue(queue: Queue, device: Device) -> None:
 
 
 def _check_arranging(queue: Queue, device: Device) -> None:
-    """Checks that a transfer that arranges matrices moves data to where weights lie."""
+    """Checks that a queue that arranges matrices says how fast, and that a transfer moves data to where weights lie."""
+    if queue.elements_per_cycle is None:
+        raise broken(f"queue {queue.id}: arranges needs elements_per_cycle")
     data, weights = ({m.id for m in device.memory if role in m.holds} for role in ("ifm", "weights"))
     if queue.engine == "dma" and not (data & set(queue.source) and weights & set(queue.target)):
         raise broken(
