@@ -41,7 +41,7 @@ from tests.remedies import (
 )
 from tests.remedies.texts import remedies
 from tests.running import test_executors
-from tests.transforms.quantize import test_rotate
+from tests.transforms.quantize import test_pack_states, test_rotate
 
 TABLES = (
     *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),
@@ -83,6 +83,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give them as arguments; a policy of several entries has a default and rules only": (
         test_entries.test_what_refusals_advise
     ),
+    "give activations=dynamic": test_pack_states.test_what_is_refused,
     "quantize with rotate=residual, which has none": test_rotate.test_formats_without_transforms,
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,

@@ -82,7 +82,8 @@ def check(text: str, data: list[dict[str, np.ndarray]], *, in_place: bool) -> No
     before, call = np.array(state.reset), executable.bind({name: np.zeros_like(a) for name, a in data[0].items()})
     for sample in [*data, None, *data[::-1]]:
         if sample is None:  # from the values before the first call, and then from others
-            reference.reset(), executable.reset(), call.reset()
+            for each in (reference, executable, call):
+                each.reset()
             before = np.array(state.reset)
             continue
         wanted = reference(sample)
@@ -158,7 +159,8 @@ def test_states_that_change_places() -> None:
     reference, executable = qmlir.reference(module), qmlir.compile(module, cache=False)
     assert not any(state.in_place for state in executable.signature.states)
     for sample in samples("1x1xi64", "1x4xf32", 3):
-        reference.run(sample), executable.run(sample)
+        for each in (reference, executable):
+            each.run(sample)
         for name, array in executable.state.items():
             np.testing.assert_array_equal(array, reference.state[name])
 

@@ -5,8 +5,8 @@ Q for each head, the layer that computes values multiplies by Q, the layer that 
 added to the network. In between, operations may move rows of a head, into a cache and from it; heads of queries may
 share a head of values. A cache holds rotated values then, so it has to be a state of the network that begins with 0.
 
-Queries and keys are not rotated: behind a rotary embedding that takes a transform of both at run time, and of what it
-would save, a cache of 8 bits with scales of its own has enough.
+Queries and keys are not rotated here: behind a rotary embedding that takes a transform of both at run time
+(rotate_keys.py), and of what it would save, a cache of 8 bits with scales of its own has enough.
 """
 
 from collections.abc import Mapping
