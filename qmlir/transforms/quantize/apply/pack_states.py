@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, NoneAttr, TensorType, i8, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i8, i64
 from xdsl.ir import Attribute, BlockArgument, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -25,9 +25,9 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.ir.facts import NAME
-from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
+from qmlir.ir.interfaces import Array, TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.signature import defined_functions
-from qmlir.ir.states import StateAttr, states_of
+from qmlir.ir.states import StateAttr, begin_with, reset_value, states_of
 from qmlir.ir.types import with_element
 from qmlir.transforms.quantize.ranges.moved_rows import moved, moves_of
 from qmlir.transforms.quantize.ranges.row_scales import NIBBLE_LIMIT
@@ -61,14 +61,18 @@ class PackStatesPass(ModulePass):
                 argument = function.body.block.args[index]
                 moves = _moves(function, argument, state)
                 if moves:
+                    before = reset_value(argument.type, state)
                     _pack(argument, moves)
-            function.update_function_type()
+                    function.update_function_type()
+                    begin_with(function, index, _bytes(before))
 
 
 def _moves(function: func.FuncOp, state: BlockArgument, mark: StateAttr) -> Sequence[TensorOp]:
     """What moves the rows of a cache whose rows are quotients in 4 bits; nothing for another state."""
     element, end = element_of(state), function.body.block.last_op
-    if not isinstance(end, func.ReturnOp) or not _has_four_bits(element) or not isinstance(mark.reset, NoneAttr):
+    if not isinstance(end, func.ReturnOp) or not _has_four_bits(element):
+        return ()
+    if np.abs(reset_value(state.type, mark).astype(int)).max(initial=0) > NIBBLE_LIMIT:
         return ()
     moves = moves_of(function, state, end.operands[mark.index])
     entering = [v for op in moves for v in data_operands(op) if v is not state and v.owner not in moves]
@@ -149,6 +153,12 @@ def _unpacked(packed: SSAValue, rows: TensorType[Attribute], where: InsertPoint)
     stored = StorageCastOp(joined.y, rows)
     Rewriter.insert_op([four, moved_up, low, high, joined, stored], where)
     return stored.result
+
+
+def _bytes(rows: Array) -> Array:
+    """Rows of integers, two a byte."""
+    low, high = np.split(rows, 2, axis=-1)
+    return (low & 15) | (high << 4)
 
 
 def _number(value: int) -> ConstantOp:

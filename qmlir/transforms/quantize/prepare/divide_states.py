@@ -10,8 +10,9 @@ the row is:
 
 By `cache-precision=int4`, the quotients are integers from −7 to 7, which `pack-states` stores two a byte.
 
-The state keeps its name, and the magnitudes are called after it, as in `k0.magnitudes`. A state stays whole if it
-begins with other numbers than 0, if an operation computes on its rows on the way, or if the policy says so.
+The state keeps its name, and the magnitudes are called after it, as in `k0.magnitudes`. A value before the first call
+is divided in the same way. A state stays whole if an operation computes on its rows on the way, or if the policy says
+so.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
     ModuleOp,
-    NoneAttr,
     TensorType,
     f32,
 )
@@ -48,7 +48,7 @@ from qmlir.ir.names import NameAttr
 from qmlir.ir.replayed import Replayed
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
-from qmlir.ir.states import StateAttr, states_of
+from qmlir.ir.states import StateAttr, begin_with, reset_value, states_of
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.policies.legality import target_of
 from qmlir.policies.runtimes import runtime_of
@@ -188,8 +188,16 @@ class Cache:
         mark = STATE.entry(StateAttr.of(len(self._end().operands))) | NAME.entry(NameAttr.of(tensors=[name]))
         entries = self.function.arg_attrs or [DictionaryAttr({})] * held.index
         self.function.arg_attrs = ArrayAttr([*entries, DictionaryAttr(mark)])
+        self._begin(held)
         Rewriter.insert_op(ObserveOp(held, name, (0.0, max(map(abs, self.bounds)))), InsertPoint.at_start(block))
         return held
+
+    def _begin(self, magnitudes: BlockArgument) -> None:
+        """Divides the value before the first call, too."""
+        before = reset_value(self.state.type, states_of(self.function)[self.state.index])
+        self.function.update_function_type()
+        begin_with(self.function, self.state.index, _quotients(before))
+        begin_with(self.function, magnitudes.index, _magnitudes(before))
 
     def _end(self) -> func.ReturnOp:
         end = self.function.body.block.last_op
@@ -248,7 +256,7 @@ def _cache_of(function: func.FuncOp, index: int, state: StateAttr, default: OpCo
     argument, end = function.body.block.args[index], function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     shape = shape_of(argument)
-    if not isinstance(state.reset, NoneAttr) or not is_float(argument) or len(shape) < 2 or shape[-1] < LEAST_ROW:
+    if not is_float(argument) or len(shape) < 2 or shape[-1] < LEAST_ROW:
         return None
     moves = moves_of(function, argument, end.operands[state.index])
     seen = [o for v in (argument, end.operands[state.index]) for o in _observers(v)]

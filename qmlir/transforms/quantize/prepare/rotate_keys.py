@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, NoneAttr, TensorType, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i64
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -28,8 +28,9 @@ from qmlir.ir.interfaces import TensorOp, shape_of, tensor_type
 from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import set_names, tensor_name
 from qmlir.ir.signature import defined_functions
-from qmlir.ir.states import states_of
+from qmlir.ir.states import begin_with, reset_value, states_of
 from qmlir.ir.types import dtype_of
+from qmlir.numerics.hadamard import transformed
 from qmlir.transforms.quantize.adjust.channel_pairs import constant_array
 from qmlir.transforms.quantize.prepare.rotated_layers import note_rotated
 from qmlir.transforms.quantize.ranges.moved_rows import moves_of
@@ -66,7 +67,7 @@ class RotateKeysPass(ModulePass):
             rotated: dict[SSAValue, SSAValue] = {}
             for index, state in states_of(function).items():
                 argument = function.body.block.args[index]
-                if isinstance(state.reset, NoneAttr) and is_float(argument):
+                if is_float(argument):
                     _rotate(function, argument, end.operands[state.index], rotated)
 
 
@@ -86,6 +87,9 @@ def _rotate(function: func.FuncOp, state: BlockArgument, after: SSAValue, rotate
             rotated[product.lhs] = _transformed(product.lhs, block, product)
         product.operands[0] = rotated[product.lhs]
         _divide(product, block)
+    before = reset_value(state.type, states_of(function)[state.index])
+    if before.any():
+        begin_with(function, state.index, transformed(before.reshape(-1, block)).reshape(before.shape))
     note_rotated(products, f"queries and keys rotated in blocks of {block}")
 
 
