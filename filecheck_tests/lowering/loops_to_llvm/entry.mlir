@@ -40,20 +40,3 @@ func.func private @in_place(%x: memref<16xi8>, %y: memref<16xi8>) {
 
 // CHECK: @apart(%{{.*}}: !llvm.ptr {llvm.align = 1 : i64, llvm.noalias, llvm.readonly}, %{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.noalias, llvm.readonly}, %{{.*}}: !llvm.ptr {llvm.align = 1 : i64, llvm.noalias})
 // CHECK: @in_place(%{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.readonly}, %{{.*}}: !llvm.ptr {llvm.align = 64 : i64})
-
-// -----
-
-// Two arrays of the caller's may be one; then nothing is copied.
-
-func.func @main(%weights: memref<0xi8>, %arena: memref<0xi8>, %s: memref<8xi32>, %n: memref<8xi32>)
-    attributes {qmlir.inputs = 1 : i64} {
-  "memref.copy"(%s, %n) : (memref<8xi32>, memref<8xi32>) -> ()
-  func.return
-}
-
-// CHECK-LABEL: llvm.func @main
-// CHECK: [[TO:%.*]] = llvm.ptrtoint
-// CHECK: [[FROM:%.*]] = llvm.ptrtoint
-// CHECK: [[SAME:%.*]] = llvm.icmp "eq" [[TO]], [[FROM]] : i64
-// CHECK: [[SIZE:%.*]] = {{.*}}llvm.select{{.*}}[[SAME]]
-// CHECK: llvm.call_intrinsic "llvm.memcpy.p0.p0.i64"(%{{.*}}, %{{.*}}, [[SIZE]], %{{.*}})

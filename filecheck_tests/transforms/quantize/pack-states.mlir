@@ -45,7 +45,7 @@ func.func @main(%x: tensor<1x8x!q>, %i: tensor<1x1xi64>, %s: tensor<4x8x!q> {qml
 
 // -----
 
-// Quotients of 8 bits stay as they are, and so do those of a state that begins with other numbers than 0.
+// Quotients of 8 bits stay as they are, and so do those of a state that begins with larger integers.
 
 !q = !quant.uniform<i8:f32, 0.14285714285714285>
 !e = !quant.uniform<i8:f32, 0.0078740157480314959>
@@ -54,7 +54,7 @@ func.func @main(%x: tensor<1x8x!q>, %i: tensor<1x1xi64>, %s: tensor<4x8x!q> {qml
 // CHECK-LABEL: func.func @main
 // CHECK-NOT: nn.or
 func.func @main(%x: tensor<1x8x!x>, %i: tensor<1x1xi64>, %s: tensor<4x8x!e> {qmlir.state = #qmlir.state<0>},
-    %t: tensor<4x8x!q> {qmlir.state = #qmlir.state<1, reset = #qmlir.weights<tensor<i8>, [3]>>}) -> (tensor<4x8x!e>, tensor<4x8x!q>) {
+    %t: tensor<4x8x!q> {qmlir.state = #qmlir.state<1, reset = #qmlir.weights<tensor<i8>, [9]>>}) -> (tensor<4x8x!e>, tensor<4x8x!q>) {
   %q = nn.divide_rows %x : tensor<1x8x!x> -> tensor<1x8x!e>
   %n = nn.scatter_nd %s, %q, %i : tensor<4x8x!e>, tensor<1x8x!e>, tensor<1x1xi64> -> tensor<4x8x!e>
   %r = nn.divide_rows %x : tensor<1x8x!x> -> tensor<1x8x!q>

@@ -195,9 +195,10 @@ class Cache:
     def _begin(self, magnitudes: BlockArgument) -> None:
         """Divides the value before the first call, too."""
         before = reset_value(self.state.type, states_of(self.function)[self.state.index])
-        self.function.update_function_type()
-        begin_with(self.function, self.state.index, _quotients(before))
-        begin_with(self.function, magnitudes.index, _magnitudes(before))
+        if before.any():
+            self.function.update_function_type()
+            begin_with(self.function, self.state.index, _quotients(before))
+            begin_with(self.function, magnitudes.index, _magnitudes(before))
 
     def _end(self) -> func.ReturnOp:
         end = self.function.body.block.last_op
