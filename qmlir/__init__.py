@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from qmlir.analysis.error_budget import error_budgets
     from qmlir.analysis.explore import Workload, explore
     from qmlir.analysis.measured import quantize
+    from qmlir.analysis.prefix import prefixed
     from qmlir.analysis.quality import quality
     from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
@@ -79,6 +80,7 @@ __all__ = [
     "load",
     "load_device",
     "load_program",
+    "prefixed",
     "profile",
     "profile_drift",
     "quality",
@@ -124,6 +126,7 @@ _HOMES = {
     "scoped_ops": "qmlir.ir.own_operators",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
+    "prefixed": "qmlir.analysis.prefix",
     "profile_drift": "qmlir.profiles.drift",
     "quality": "qmlir.analysis.quality",
     "quantize": "qmlir.analysis.measured",

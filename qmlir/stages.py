@@ -67,6 +67,7 @@ QUANTIZE = (
     "narrow-floats",
     "quantize-integers",
     "cancel-casts",
+    "pack-states",
     "honour-policy",
     "fail-on-float",  # where asked for
 )

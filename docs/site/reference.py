@@ -24,7 +24,7 @@ MARKER = "<!-- Below: written by `make tables`; CI fails where it is not fresh. 
 API = {
     "Networks": ["load", "save", "register_op", "scoped_ops", "export", "to_integers"],
     "Quantization": [
-        "read_samples", "profile", "data_free_profile", "profile_drift", "quantize", "choose_quantization",
+        "read_samples", "profile", "data_free_profile", "profile_drift", "prefixed", "quantize", "choose_quantization",
         "register_calibration", "register_rounding", "settings.quant_config.QuantConfig", "Profile", "Policy", "Rule",
     ],
     "Running": [

@@ -85,8 +85,17 @@ def _converted(d: Deriver, node: Node) -> Derived:
     return Derived([(low, high) if whole[0] <= low and high <= whole[1] else whole])
 
 
-def _boolean(d: Deriver, node: Node) -> Derived:
+def _bits(d: Deriver, node: Node) -> Derived:
     return Derived([all_of(d.value(node.results[0]))])
+
+
+def _shifted_right(d: Deriver, node: Node) -> Derived:
+    """Of signed numbers by fewer places than they have bits, the sign stays and the magnitude falls."""
+    result = d.value(node.results[0])
+    (low, high), (least, most) = d.operand(node, 0), d.operand(node, 1)
+    if result.element.startswith("u") or not 0 <= least <= most < result.bits:
+        return Derived([all_of(result)])
+    return Derived([(min(low >> least, low >> most), max(high >> least, high >> most))])
 
 
 def _argument(d: Deriver, node: Node) -> Derived:
@@ -366,7 +375,9 @@ RULES: Mapping[str, Rule] = {
     "nn.where": _moved(slice(1, None)),
     "nn.maximum": _extremum(max),
     "nn.minimum": _extremum(min),
-    **dict.fromkeys(("nn.equal", "nn.less", "nn.less_equal", "nn.and", "nn.or", "nn.xor", "nn.not"), _boolean),
+    **dict.fromkeys(("nn.equal", "nn.less", "nn.less_equal", "nn.and", "nn.or", "nn.xor", "nn.not"), _bits),
+    "nn.shift_left": _bits,  # what is shifted out is lost
+    "nn.shift_right": _shifted_right,
     **dict.fromkeys(("nn.arg_max", "nn.arg_min", "nn.top_k"), _argument),
     "nn.max_pool2d_indices": _place,
     "nn.non_zero": _listed,

@@ -62,13 +62,27 @@ class KeptStates:
         self.reset()
 
     def sets(self) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Returns two arrays for each state: a call in machine code reads those of one set and fills the other's."""
+        """Returns two arrays for each state: a call in machine code reads those of one set and fills the other's.
+
+        A state that calls renew where it is has one array in both sets.
+        """
         if self._sets is None:
-            one, other = (
-                {n: np.empty(s.argument.shape, s.argument.dtype) for n, s in self._states.items()} for _ in range(2)
-            )
-            self._sets = one, other
+            one = {n: np.empty(s.argument.shape, s.argument.dtype) for n, s in self._states.items()}
+            self._sets = one, {n: a if self._states[n].in_place else np.empty_like(a) for n, a in one.items()}
         return self._sets
+
+    def before(self) -> int:
+        """Returns the number of the set that the next call reads, which has the states from here on."""
+        sets = self.sets()
+        if self.values is not sets[0] and self.values is not sets[1]:
+            for name, array in self.values.items():
+                sets[0][name][...] = array
+            self.values = sets[0]
+        return int(self.values is sets[1])
+
+    def behind(self, turn: int) -> None:
+        """Takes the states that a call has left which read set `turn`."""
+        self.values = self.sets()[1 - turn]
 
     def reset(self) -> None:
         """Gives all states the values that they have before the first call."""

@@ -264,6 +264,10 @@ INPUTS = Fact("qmlir.inputs", INTEGER, "entry function", _HELD,
     "The number of inputs; after weights and arena, the other arguments are "
     "outputs.", ends="loops-to-llvm")  # fmt: skip
 
+IN_PLACE = Fact("qmlir.in_place", INTEGERS, "entry function", _HELD,
+    "Pairs of an input and an output by number that may be one array: the output begins as a copy of the input, which "
+    "nothing reads from there on.", ends="loops-to-llvm")  # fmt: skip
+
 # ---------------------------------------------------------------------------------------------------------------
 # Modules
 

@@ -93,21 +93,24 @@ class State:
     result    the tensor behind it, of the same shape and dtype
     places    the place of the argument among all arguments of the function, and that of the result among all results
     reset     the value before the first call
+    in_place  whether a call of compiled code may be given one array for both
     """
 
     argument: TensorSpec
     result: TensorSpec
     places: tuple[int, int]
     reset: Array
+    in_place: bool = False
 
     @staticmethod
     def stored(
-        arguments: Sequence[TensorSpec], results: Sequence[TensorSpec], places: tuple[int, int], data: bytes
-    ) -> "State":
+        arguments: Sequence[TensorSpec], results: Sequence[TensorSpec], places: tuple[int, int], data: bytes,
+        in_place: bool = False,
+    ) -> "State":  # fmt: skip
         """Returns a state of a function with these arguments and results; `data` are its reset value's `data`."""
         argument, result = arguments[places[0]], results[places[1]]
         held = data or bytes(math.prod(argument.shape) * argument.dtype.itemsize)
-        return State(argument, result, places, np.frombuffer(held, argument.dtype).reshape(argument.shape))
+        return State(argument, result, places, np.frombuffer(held, argument.dtype).reshape(argument.shape), in_place)
 
     @property
     def data(self) -> bytes:

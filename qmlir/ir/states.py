@@ -111,6 +111,16 @@ def reset_value(type: Attribute, state: StateAttr) -> Array:
     return np.ascontiguousarray(np.broadcast_to(held.astype(dtype), shape))
 
 
+def begin_with(function: func.FuncOp, argument: int, value: Array) -> None:
+    """Gives a state of a function another value before the first call, an array of the argument's shape."""
+    state, type = states_of(function)[argument], function.function_type.inputs.data[argument]
+    plain = StateAttr.of(state.index)
+    alike = value.size and (value == value.flat[0]).all()
+    if not np.array_equal(value, reset_value(type, plain)):
+        plain = StateAttr.of(state.index, value.flat[0] if alike else value)
+    set_state(function, argument, plain)
+
+
 def stored_state(type: Attribute, state: StateAttr) -> StateAttr:
     """Returns the mark of a state for an argument of its stored integers, where the number 0 is no longer its default.
 

@@ -347,8 +347,8 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
 
 def _signature(facts: Mapping[str, Any]) -> Signature:
     inputs, outputs = _specs(facts["inputs"]), _specs(facts["outputs"])
-    rows: list[tuple[int, int, str]] = [(int(i), int(o), str(data)) for i, o, data in facts["states"]]
-    states = [State.stored(inputs, outputs, (i, o), bytes.fromhex(d)) for i, o, d in rows]
+    rows = [(int(i), int(o), bytes.fromhex(str(data)), bool(own)) for i, o, data, own in facts["states"]]
+    states = [State.stored(inputs, outputs, (i, o), data, own) for i, o, data, own in rows]
     counts = tuple(Count(*count) for count in facts["counts"])
     own = Signature.of(inputs, outputs, states)
     batch = None if facts["batch"] is None else Batch(int(facts["batch"][0]), tuple(map(bool, facts["batch"][1])))
@@ -360,7 +360,7 @@ def _facts_of(signature: Signature) -> dict[str, Any]:
     return {
         "inputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.inputs],
         "outputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.outputs],
-        "states": [[*state.places, state.data.hex()] for state in signature.states],
+        "states": [[*state.places, state.data.hex(), state.in_place] for state in signature.states],
         "counts": signature.counts,
         "batch": _batch_facts(signature),
     }

@@ -9,9 +9,10 @@ from qmlir import stages
 from qmlir.backends.cpu import Executable, Machine, build, enabled
 from qmlir.ir.context import make_context
 from qmlir.ir.entries import signatures_of
+from qmlir.ir.facts import IN_PLACE
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.passes import Pipeline
-from qmlir.ir.signature import Signature, main_function, signature_of
+from qmlir.ir.signature import Signature, entry_functions, main_function, signature_of
 
 
 @collected_rarely
@@ -66,7 +67,21 @@ def to_planned_loops(
         (entry, own), *_ = signatures.items()
         signatures = {entry: replace(own, outputs=(*own.outputs, readings))}
     Pipeline(*stages.to_plan(threads, memory)).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
-    return signatures
+    return _in_place(module, signatures)
+
+
+def _in_place(module: ModuleOp, signatures: Mapping[str, Signature]) -> Mapping[str, Signature]:
+    """Signatures that say which states calls renew where they are: those of which each entry with the state does so."""
+    renewed = dict[str, bool]()
+    for function in entry_functions(module):
+        places = IN_PLACE.of(function) or ()
+        pairs = set(zip(places[::2], places[1::2], strict=True))
+        for state in signatures[function.sym_name.data].states:
+            renewed[state.argument.name] = state.places in pairs and renewed.get(state.argument.name, True)
+    return {
+        name: replace(each, states=tuple(replace(s, in_place=renewed[s.argument.name]) for s in each.states))
+        for name, each in signatures.items()
+    }
 
 
 def _enabled(machine: Machine) -> str:

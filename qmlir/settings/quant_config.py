@@ -64,9 +64,11 @@ Residuals: TypeAlias = Literal["outliers", "same", "int16", "auto"]
 
 Attention: TypeAlias = Literal["auto", "stored"]
 
-Rotate: TypeAlias = Literal["none", "residual", "all", "run-time"]
+Rotate: TypeAlias = Literal["none", "residual", "all", "caches", "run-time"]
 
 Activations: TypeAlias = Literal["static", "dynamic"]
+
+CachePrecision: TypeAlias = Literal["int8", "int4"]
 
 RecipeName: TypeAlias = Literal[
     "auto",
@@ -135,12 +137,18 @@ class QuantConfig:
         "rotations of channels, folded into weights before ranges are learned; residual: of residual streams that only "
         "RMS normalizations and layers read; all: also of attention's values, and, at run time, of products, of "
         "results of GELU and its like, and of layer normalizations before layers; "
+        "caches: also of keys that states hold, and of queries, at run time; "
         "run-time: of residual streams, at run time, which leaves all weights as they are",
     )
     activations: Activations = option(
         "static",
         "scales of what layers read; dynamic: a scale for each row, computed in integers, and 8 bits; tensors "
         "between layers have 16",
+    )
+    cache_precision: CachePrecision = option(
+        "int8",
+        "storage of quotients of rows in states that the network only moves, such as a decoder's keys and values, by "
+        "activations=dynamic; int4: two a byte",
     )
     recipe: RecipeName = option(
         "auto",
@@ -204,6 +212,7 @@ class QuantOptions(TypedDict, total=False):
     attention: str | None
     rotate: str | None
     activations: str | None
+    cache_precision: str | None
     recipe: str | None
     glow_exact: bool | None
 

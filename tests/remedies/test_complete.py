@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.analysis import test_auto_precision, test_crosscheck, test_data_free, test_entries, test_explore
+from tests.analysis import test_auto_precision, test_crosscheck, test_data_free, test_entries, test_explore, test_prefix
 from tests.analysis import test_quality as test_measuring
 from tests.backends.npu import test_in_c
 from tests.backends.onnx import test_states
@@ -41,7 +41,7 @@ from tests.remedies import (
 )
 from tests.remedies.texts import remedies
 from tests.running import test_executors
-from tests.transforms.quantize import test_rotate
+from tests.transforms.quantize import test_pack_states, test_rotate
 
 TABLES = (
     *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),
@@ -83,6 +83,8 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give them as arguments; a policy of several entries has a default and rules only": (
         test_entries.test_what_refusals_advise
     ),
+    "name states by --state, in Python state=": test_prefix.test_what_is_refused,
+    "give activations=dynamic": test_pack_states.test_what_is_refused,
     "quantize with rotate=residual, which has none": test_rotate.test_formats_without_transforms,
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,

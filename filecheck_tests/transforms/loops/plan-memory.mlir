@@ -81,3 +81,43 @@ func.func private @f(%x: memref<4xf32>, %y: memref<4xf32>) {
 // CHECK-NEXT: "memref.copy"(%x, %p)
 // CHECK-NEXT: "memref.copy"(%v, %r)
 // CHECK-NEXT: func.return
+
+// -----
+
+// The output begins as a copy of the input, which nothing reads from there on: both may be one array.
+
+func.func @main(%x: memref<4xi8>, %s: memref<16xi8>, %y: memref<16xi8>, %n: memref<16xi8>) attributes {qmlir.inputs = 2 : i64} {
+  %a = memref.alloc() : memref<16xi8>
+  func.call @g(%s, %y) : (memref<16xi8>, memref<16xi8>) -> ()
+  "memref.copy"(%s, %a) : (memref<16xi8>, memref<16xi8>) -> ()
+  func.call @f(%x, %a) : (memref<4xi8>, memref<16xi8>) -> ()
+  "memref.copy"(%a, %n) : (memref<16xi8>, memref<16xi8>) -> ()
+  func.return
+}
+func.func private @f(%x: memref<4xi8>, %y: memref<16xi8>) {
+  func.return
+}
+func.func private @g(%x: memref<16xi8>, %y: memref<16xi8>) {
+  func.return
+}
+
+// CHECK: attributes {qmlir.inputs = 2 : i64, qmlir.in_place = array<i64: 1, 1>} {
+// CHECK-NEXT: func.call @g(%s, %y)
+// CHECK-NEXT: "memref.copy"(%s, %n)
+// CHECK-NEXT: func.call @f(%x, %n)
+// CHECK-NEXT: func.return
+
+// -----
+
+// The input is read behind the copy.
+
+func.func @main(%s: memref<16xi8>, %y: memref<16xi8>, %n: memref<16xi8>) attributes {qmlir.inputs = 1 : i64} {
+  "memref.copy"(%s, %n) : (memref<16xi8>, memref<16xi8>) -> ()
+  func.call @g(%s, %y) : (memref<16xi8>, memref<16xi8>) -> ()
+  func.return
+}
+func.func private @g(%x: memref<16xi8>, %y: memref<16xi8>) {
+  func.return
+}
+
+// CHECK: attributes {qmlir.inputs = 1 : i64} {

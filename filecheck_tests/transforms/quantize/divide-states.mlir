@@ -1,7 +1,12 @@
 // RUN: qmlir-opt --divide-states %s | filecheck %s --check-prefix=STATIC
 // RUN: qmlir-opt --apply-policy="settings={activations=dynamic}" --divide-states %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={activations=dynamic cache-precision=int4}" --divide-states %s | filecheck %s --check-prefix=FOUR
 
 // STATIC-NOT: nn.divide_rows
+
+// Quotients of 4 bits are integers from -7 to 7.
+// FOUR: nn.divide_rows %x {qmlir.name = {{.*}}, qmlir.policy = {{{.*}}parameters = [0.14285714285714285 : f64, 0 : i64]}}
+// FOUR: nn.scatter_nd %s, {{.*}}parameters = [0.14285714285714285 : f64, 0 : i64]
 
 // Rows are divided where they enter; both parts are moved; what reads the cache reads their product.
 // CHECK-LABEL: func.func @main

@@ -11,8 +11,12 @@
 // RUN: qmlir-opt --quantize="rotate=none" %s | filecheck %s --check-prefix=GIVEN
 // RUN: not qmlir-opt --quantize="rotate=residual" %s 2>&1 | filecheck %s --check-prefix=LATE
 // RUN: not qmlir-opt --quantize="rotate=all" %s 2>&1 | filecheck %s --check-prefix=LATE
+// RUN: not qmlir-opt --quantize="rotate=caches" %s 2>&1 | filecheck %s --check-prefix=LATE
+// RUN: qmlir-opt --quantize="cache-precision=int8" %s | filecheck %s --check-prefix=GIVEN
+// RUN: not qmlir-opt --quantize="cache-precision=int4" %s 2>&1 | filecheck %s --check-prefix=FOUR
 
 // ROWS: nn.divide_rows
+// FOUR: cache-precision=int4 stores quotients of rows, in states that the network only moves
 // LATE: rotate={{.*}} must be done before ranges are learned
 
 // A named recipe sets its options and rules whatever the graph is; options that are given win, and no recipe of itself widens what int8 says.

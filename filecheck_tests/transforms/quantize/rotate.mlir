@@ -3,6 +3,7 @@
 // RUN: qmlir-opt --rotate=what=residual --mlir-print-ir-after-all %s 2>&1 | filecheck %s
 // RUN: qmlir-opt --rotate=what=none %s
 // RUN: qmlir-opt --rotate=what=all %s
+// RUN: qmlir-opt --rotate=what=caches %s
 // RUN: not qmlir-opt --rotate=what=everything %s 2>&1 | filecheck %s --check-prefix=NONE
 
 // NONE: error: {{.*}}what

@@ -49,7 +49,8 @@ class BoundCall:
             inputs: The inputs.
             results: The outputs.
             answer: What calls return.
-            carried: For each state the array that calls read, the array that they fill, and the reset value.
+            carried: For each state the array that calls read, the array that they fill, which may be the same, and the
+                reset value.
             code: The owner of the machine code.
             count: The number of samples, if the code wants to know it.
         """
@@ -63,7 +64,8 @@ class BoundCall:
         """The array of the only output, or arrays by tensor name: the same arrays in each call."""
         self._function(*self._arguments)
         for before, after, _ in self._carried:
-            before[...] = after
+            if after is not before:
+                before[...] = after
         return self._answer
 
     def reset(self) -> None:

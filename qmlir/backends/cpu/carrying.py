@@ -1,4 +1,4 @@
-"""Calls that carry states: they read one set of arrays and fill another, in turn.
+"""Calls that carry states: they read one set of arrays and fill another, in turn, or renew a state where it is.
 
 A decoder of 30 layers has 120 states. To have numpy tell the address of each, before and after, takes long beside a
 token.
@@ -28,13 +28,15 @@ class Carrying:
         Args:
             signature: The inputs, outputs and states.
             frame: The memory of one call at a time.
-            sets: The states by name, twice; those that are none of the signature's are copied from one to the other.
+            sets: The states by name, twice, in one array where calls renew them in place; those that are none of the
+                signature's are copied from one to the other.
         """
         flat, states = signature.flat(), signature.states
         befores, afters = {s.places[0] for s in states}, {s.places[1] for s in states}
         self._placed = [i for i in range(len(flat.inputs)) if i not in befores]
         self._results = [(i, spec) for i, spec in enumerate(flat.outputs) if i not in afters]
-        self._still = sorted(sets[0].keys() - {s.argument.name for s in states})
+        apart = {name for name, array in sets[0].items() if array is not sets[1][name]}
+        self._still = sorted(apart - {s.argument.name for s in states})
         self.sets = sets
         self.frames = frame, Frame(frame.arena.size, flat, arena=frame.arena)
         for turn, own in enumerate(self.frames):

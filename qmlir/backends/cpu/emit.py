@@ -518,7 +518,7 @@ INSTRUCTIONS: Mapping[type[Operation], Instruction] = {
     **{
         kind: _cast(kind.name.removeprefix("llvm."))
         for kind in (
-            *(llvm.SExtOp, llvm.ZExtOp, llvm.TruncOp, llvm.FPExtOp, llvm.FPTruncOp, llvm.BitcastOp),
+            *(llvm.SExtOp, llvm.ZExtOp, llvm.TruncOp, llvm.FPExtOp, llvm.FPTruncOp, llvm.BitcastOp, llvm.PtrToIntOp),
             *(llvm.SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp),
         )
     },

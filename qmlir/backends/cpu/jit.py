@@ -16,7 +16,7 @@ call has for a loop at a time.
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -93,6 +93,8 @@ class Executable(CallableNetwork):
             calls: The operators of the program that the code calls.
             later: Whether the text is compiled when the object file or a call is asked for, and not now.
         """
+        if calls is not None:  # an operator of the program may fail, which has to leave the states as they were
+            signature = replace(signature, states=tuple(replace(s, in_place=False) for s in signature.states))
         super().__init__(signature)
         self._calls, self.calls_program = calls, calls is not None
         self.native_symbols = [] if calls is None else calls.symbols
@@ -207,24 +209,19 @@ class Executable(CallableNetwork):
     def advance(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the code on inputs in order, without states and unchecked; returns the outputs in order.
 
-        States stay where they are: a call reads one set of arrays and fills the other, so that it has no addresses to
-        tell but those of what its caller gives and gets.
+        States stay where they are: a call reads one set of arrays and fills the other, which are the same for states
+        that it renews in place, so that it has no addresses to tell but those of what its caller gives and gets.
         """
         if not self.signature.states or self._batches:
             return super().advance(arrays)
         kept = self.kept
         with kept.turn:
-            sets = kept.sets()
-            if kept.values is not sets[0] and kept.values is not sets[1]:
-                for name, array in kept.values.items():
-                    sets[0][name][...] = array
-                kept.values = sets[0]
-            turn = int(kept.values is sets[1])
+            turn, sets = kept.before(), kept.sets()
             if self._carrying is None or self._carrying.sets is not sets:
                 self._carrying = Carrying(self.signature, self._new_frame(), sets)
             frame, outputs = self._carrying.begin(turn, arrays)
             self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs)
-            kept.values = sets[1 - turn]
+            kept.behind(turn)
             return [array if own is None else own.copy() for array, own in outputs]
 
     def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
@@ -272,6 +269,9 @@ class Executable(CallableNetwork):
         specs, count = self._called_on(given)
         results = [np.empty(spec.shape, spec.dtype) for spec in specs]
         states = [np.array(state.reset) for state in self.signature.states]
+        for array, state in zip(states, self.signature.states, strict=True):
+            if state.in_place:
+                results[state.places[1]] = array
         outputs, after = self.signature.parted(results)
         frame, answer = self._new_frame(), self.signature.whole(outputs)
         frame.bind(self.signature.joined(given, states), results)

@@ -35,6 +35,7 @@ from qmlir.cli.embedded.vectors import (
     weights_text,
 )
 from qmlir.cli.models import load_simplified, memory_of
+from qmlir.cli.streams import StateBlock
 from qmlir.cli.terminal import say
 from qmlir.errors import FileError, OptionError, UnsupportedError
 from qmlir.running.files import path_of, write_together
@@ -272,6 +273,7 @@ def _on_the_processor(
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
+    plan = _renewing(plan, executable)
     word, arena = asked.machine.system.bits, executable.arena_size
     text = executable.llvm_ir + linked_text(plan, executable.weights, arena, word)
     code, size, assembly = _object(asked, plan, text, executable.weights)
@@ -287,6 +289,15 @@ def _on_the_processor(
     quantizer = recorded_quantizer(module)
     fields = manifest_fields(plan, model, asked.machine, asked.memory, figures, numerics, files, quantizer, None)
     return _Made(executable, {"manifest.json": document("bundle", fields).encode(), **files}, figures)
+
+
+def _renewing(plan: Plan, executable: "Executable") -> Plan:
+    """A plan in which states have one place in the block if the code renews them there."""
+    if plan.block is None:
+        return plan
+    entries = executable.entries or {executable.entry: executable}
+    known = {state.argument.name: state for each in entries.values() for state in each.signature.states}
+    return replace(plan, block=StateBlock.of([known[state.argument.name] for state in plan.block.states]))
 
 
 def _object(asked: Asked, plan: Plan, text: str, weights: "Array") -> tuple[bytes, int, str]:

@@ -1,7 +1,8 @@
 """Weights, arena, states and the calls that programs make, as LLVM IR that goes into the object beside the network.
 
 A network's function takes states among its inputs and outputs. With states, the functions here keep them in a block
-(cli/streams.py): a call reads one half of it and writes the other. Nothing here calls a library.
+(cli/streams.py): a call renews states in place, or reads one half of the block and writes the other. Nothing here calls
+a library.
 """
 
 from collections.abc import Sequence
@@ -148,23 +149,24 @@ def _stepping(plan: Plan, call: Call) -> str:
 def _step(plan: Plan, call: Call, block: StateBlock, word: int) -> list[str]:
     """The function that calls the network on a block of states; states that the network's function lacks are copied."""
     states = call.signature.states
-    sides = [{state.places[side]: block.offsets[state.argument.name] for state in states} for side in (0, 1)]
+    sides = [
+        {state.places[side]: block.where(state, half) for state in states}
+        for side, half in enumerate(("before", "after"))
+    ]
     lines: list[str] = []
-    for table, ports, kept, half in zip(
-        ("inputs", "outputs"), (call.inputs, call.outputs), sides, ("before", "after"), strict=True
-    ):
+    for table, ports, kept in zip(("inputs", "outputs"), (call.inputs, call.outputs), sides, strict=True):
         places, given = list[str](), iter(range(len(ports)))
         for i in range(len(ports) + len(kept)):
             place = f"%{table}.from.{i}"
             if i in kept:
-                lines.append(f"  {place} = getelementptr inbounds i8, ptr %{half}, i{word} {kept[i]}")
+                lines.append(f"  {place} = getelementptr inbounds i8, ptr %{kept[i][0]}, i{word} {kept[i][1]}")
             else:
                 at = f"  {place}.at = getelementptr inbounds ptr, ptr %given.{table}, i32 {next(given)}"
                 lines += [at, f"  {place} = load ptr, ptr {place}.at"]
             places.append(place)
         lines += _table(table, places)
     own = {state.argument.name for state in states}
-    for n, state in enumerate(state for state in block.states if state.argument.name not in own):
+    for n, state in enumerate(s for s in block.states if s.argument.name in block.offsets.keys() - own):
         offset, size = block.offsets[state.argument.name], state.reset.nbytes
         for half in ("before", "after"):
             lines.append(f"  %{half}.other.{n} = getelementptr inbounds i8, ptr %{half}, i{word} {offset}")
@@ -213,7 +215,7 @@ def _first_block(block: StateBlock) -> str:
     """A block before the first call, as an array of bytes."""
     data = bytearray(block.size)
     for state in block.states:
-        at = CACHE_LINE + block.offsets[state.argument.name]
+        at = block.first(state)
         data[at : at + state.reset.nbytes] = state.reset.tobytes()
     return _bytes_text(bytes(data))
 
@@ -224,10 +226,11 @@ def _functions(
     values, resets = _reset_values(plan, block, word)
     copies: dict[str, list[str]] = {"export_state": [], "import_state": []}
     for n, (state, at) in enumerate(zip(block.states, block.exported, strict=True)):
-        size, offset = state.reset.nbytes, block.offsets[state.argument.name]
+        size = state.reset.nbytes
         exported = f"  %bytes.{n} = getelementptr inbounds i8, ptr %bytes, i{word} {at}"
         for name, half in (("export_state", "before"), ("import_state", "low")):
-            kept = f"  %kept.{n} = getelementptr inbounds i8, ptr %{half}, i{word} {offset}"
+            place, offset = block.where(state, half)
+            kept = f"  %kept.{n} = getelementptr inbounds i8, ptr %{place}, i{word} {offset}"
             to, source = (f"%bytes.{n}", f"%kept.{n}") if half == "before" else (f"%kept.{n}", f"%bytes.{n}")
             copies[name] += [exported, kept, _spread(plan, to, source, size, size, word)]
     lines = list(values)
@@ -250,9 +253,7 @@ def _reset_values(plan: Plan, block: StateBlock, word: int) -> tuple[list[str], 
         size = state.reset.nbytes
         value = _repeated(state)[:size]
         name = constants.setdefault(value, f"@{plan.name}_value{len(constants)}")
-        lines.append(
-            f"  %first.{n} = getelementptr inbounds i8, ptr %low, i{word} {block.offsets[state.argument.name]}"
-        )
+        lines.append(f"  %first.{n} = getelementptr inbounds i8, ptr %state, i{word} {block.first(state)}")
         lines.append(_spread(plan, f"%first.{n}", name, max(len(value), 1), size, word))
     held = [f"{name} = internal constant {_bytes_text(value)}" for value, name in constants.items()]
     return held, lines

@@ -143,7 +143,16 @@ class Network:
         """What all layers read whose tokens see the same."""
         cos, sin = self.turns(sight, pos)
         window = min(self.sizes.window, sight.window or self.sizes.window)
-        return _Shared(at, cos, sin, (self.seen_in_ring if self.sizes.is_ring else self.seen)(window, pos))
+        seen = (self.seen_in_ring if self.sizes.is_ring else self.seen)(window, pos)
+        return _Shared(at, self.slots(at) if self.rows > 1 else at, cos, sin, seen)
+
+    def slots(self, at: SSAValue) -> SSAValue:
+        """Returns where each row of each head is kept, i64 [heads of keys, rows, 2]: its head, and its place there."""
+        heads = np.arange(self.settings.kv_heads).reshape(-1, 1, 1)
+        own = self.move("slots.rows", at, (ReshapeOp, {"shape": [1, self.rows, 1]}))
+        place = self.add("slots.places", AddOp, [own, Constant(np.zeros_like(heads))])
+        head = Constant(np.broadcast_to(heads, (len(heads), self.rows, 1)).copy())
+        return self.add("slots.of_heads", ConcatOp, [[head, place]], {"axis": 2})
 
     def turns(self, sight: Sight, pos: SSAValue) -> Iterator[SSAValue]:
         """Yields cosine and sine of the angles at the tokens' places, [rows, head / 2]."""
@@ -199,13 +208,15 @@ _SWAP: Step = (TransposeOp, {"permutation": [1, 0, 2]})
 class _Shared:
     """What layers read.
 
-    at    where the caches keep the tokens' keys and values, i64 [rows]
-    cos   the cosines of their angles, [rows, head / 2]
-    sin   the sines
-    seen  which places of the cache each token sees, i1 [1, rows, context]
+    at     where the caches keep the tokens' keys and values, i64 [rows]
+    slots  the same for each head, i64 [heads of keys, rows, 2], where a call has several rows
+    cos    the cosines of their angles, [rows, head / 2]
+    sin    the sines
+    seen   which places of the cache each token sees, i1 [1, rows, context]
     """
 
     at: SSAValue
+    slots: SSAValue
     cos: SSAValue
     sin: SSAValue
     seen: SSAValue
@@ -311,9 +322,7 @@ class _Layer:
             place = Constant(np.arange(net.context).reshape(1, -1, 1))
             here = net.add(f"{name}.here", EqualOp, [place, self.shared.at])
             return net.add(name, WhereOp, [here, new, cache])
-        places, rows = net.move(f"{name}.places", cache, _SWAP), net.move(f"{name}.rows", new, _SWAP)
-        at = net.move(f"{name}.at", self.shared.at, (ReshapeOp, {"shape": [net.rows, 1]}))
-        return net.move(name, net.add(f"{name}.written", ScatterNDOp, [places, rows, at]), _SWAP)
+        return net.add(name, ScatterNDOp, [cache, new, self.shared.slots])
 
 
 def _number(value: float) -> Constant:

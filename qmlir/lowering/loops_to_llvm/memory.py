@@ -25,13 +25,13 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import get_dynamic_index_list
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.loops import CACHE_LINE, root_of
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
 from qmlir.ir.upstream import GEP_INBOUNDS
-from qmlir.ir.upstream.llvm import AddOp, MulOp
+from qmlir.ir.upstream.llvm import AddOp, MulOp, SelectOp
 from qmlir.lowering.loops_to_llvm.lowering import (
     NO_WRAP,
     POINTER,
@@ -160,12 +160,21 @@ def _unplanned(f: FunctionLowering, op: Operation) -> None:
     )
 
 
+ARRAYS = 2
+"""The number of an entry's first argument that is an array of the caller's: weights and arena come before them. A state
+may be renewed where it is; then the arrays before and behind the call are one, and nothing is copied."""
+
+
 def _copy(f: FunctionLowering, op: memref.CopyOp) -> None:
     source, destination = memref_type(op.source), memref_type(op.destination)
     if not is_contiguous(source) or not is_contiguous(destination):
         f.refuse(op, "must copy contiguous memory", got=f"{source} to {destination}", remedy="copy with a loop")
     f.written.add(root_of(op.destination))
-    arguments = (f.value(op.destination), f.value(op.source), f.integer(byte_size(source)), f.integer(0, i1))
+    size, places = f.integer(byte_size(source)), [f.value(op.destination), f.value(op.source)]
+    if all(isinstance(root, BlockArgument) and root.index >= ARRAYS for root in map(root_of, op.operands)):
+        same = f.compare("eq", *(f.cast(llvm.PtrToIntOp, place, f.index) for place in places))
+        size = f.emit(SelectOp(same, f.integer(0), size))
+    arguments = (*places, size, f.integer(0, i1))
     f.effect(f"llvm.memcpy.p0.p0.{mangled(f.index)}", arguments)
 
 

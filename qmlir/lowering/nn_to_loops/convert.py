@@ -25,6 +25,7 @@ from qmlir.lowering.nn_to_loops import (
     movement,
     normalization,
     reduction,
+    renewed_states,
     resize,
     rotation,
 )
@@ -68,6 +69,7 @@ RULES: Registry[Rule] = Registry(
             elementwise.RULES,
             normalization.RULES,
             reduction.RULES,
+            renewed_states.RULES,
             resize.RULES,
             rotation.RULES,
             COMPOSED,
@@ -76,6 +78,7 @@ RULES: Registry[Rule] = Registry(
     custom.RULES,
     detection.RULES,
     movement.RULES,
+    renewed_states.MOVEMENT,
     elementwise.CASTS,
 )
 """The kernels of the operations of nn and of casts."""

@@ -79,7 +79,8 @@ class OpFormula:
         return self.op.formula(*operands)
 
 
-def _pointwise(state: MainLowering, op: PointwiseOp) -> None:
+def lower_pointwise(state: MainLowering, op: PointwiseOp) -> None:
+    """Lowers an operation on single elements by its formula."""
     formula = OpFormula.of(op)
     widths = VECTORS.get(type(op), ())
     if i1 in formula.elements or (isinstance(op, nn.ErfOp) and f64 in formula.elements):
@@ -426,7 +427,7 @@ def _storage(state: MainLowering, op: StorageCastOp) -> None:
 
 
 RULES: Rules = {
-    PointwiseOp: _pointwise,
+    PointwiseOp: lower_pointwise,
     nn.RequantizeOp: _same,
 }
 

@@ -410,7 +410,7 @@ class GatherND(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, indices, y = buffers
         with code.loop(begin, end, name="row") as row:
-            places = _places(indices, row, x.shape)
+            places = places_of(indices, row, x.shape)
 
             def copy(i: Value, lanes: int | None) -> None:
                 y.store(x.load(*places, i, lanes=lanes), row, i)
@@ -418,8 +418,8 @@ class GatherND(Kernel):
             code.spans(0, x.shape[-1], copy, self.widths)
 
 
-def _places(indices: Buffer, row: Value, shape: Sequence[int]) -> list[Value]:
-    """The positions in the first dimensions of a shape that a row of indices refers to."""
+def places_of(indices: Buffer, row: Value, shape: Sequence[int]) -> list[Value]:
+    """Returns the positions in the first dimensions of a shape that a row of indices refers to."""
     return [place_of(indices.load(row, d), shape[d]) for d in range(indices.shape[1])]
 
 
@@ -457,7 +457,7 @@ class Scatter(Kernel):
             code.spans(0, x.shape[0], lambda i, lanes: y.store(x.load(i, lanes=lanes), i), self.widths)
             with code.loop(0, count, name="row") as row:
                 at = code.index(0)
-                for place, size in zip(_places(indices, row, self.dims), self.dims, strict=True):
+                for place, size in zip(places_of(indices, row, self.dims), self.dims, strict=True):
                     at = at * size + place
                 base = at * inner
 
@@ -488,7 +488,8 @@ def _signed_order(x: Value) -> Value:
     return x ^ -(1 << x.element.width.data - 1)
 
 
-def _scatter(state: MainLowering, op: ScatterNDOp | ScatterReduceNDOp) -> None:
+def lower_scatter(state: MainLowering, op: ScatterNDOp | ScatterReduceNDOp) -> None:
+    """Lowers an operation that gives rows of a copy of a tensor new values."""
     *listed, depth = shape_of(op.indices)
     shape, count = shape_of(op.x), prod(listed)
     reduction = op.reduction.data if isinstance(op, ScatterReduceNDOp) else None
@@ -577,7 +578,6 @@ RULES: Rules = {
     SliceOp: _slice,
     GatherOp: _gather,
     GatherNDOp: _gather_nd,
-    ScatterNDOp: _scatter,
-    ScatterReduceNDOp: _scatter,
+    ScatterReduceNDOp: lower_scatter,
     TopKOp: _top_k,
 }

@@ -9,7 +9,8 @@ A buffer is live from the first to the last statement that uses it or a view of 
 decreasing size, by best fit (ir/arena.py): the large buffers, which determine the arena's size, are placed while the
 arena is empty, and the small buffers fill the gaps.
 
-A buffer whose contents are only copied to an out-argument is replaced by that argument.
+A buffer whose contents are only copied to an out-argument is replaced by that argument. An out-argument that begins as
+a copy of an input, which nothing reads from there on, may be the same array as the input: `qmlir.in_place` says so.
 
 Where memory is to be small, the arena is planned by several planners, of which the best plan is kept. The result of a
 call may then lie over an operand that only this call still reads, as far ahead as the call says (`qmlir.leads`, see
@@ -36,7 +37,7 @@ from xdsl.dialects.builtin import (
     NoneAttr,
     i8,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
@@ -45,7 +46,7 @@ from qmlir.dialects.loops import CACHE_LINE, VIEWS, root_of, whole_lines
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Arena, Item, best_fit, place, plan, size_of
-from qmlir.ir.facts import ARENA_BOUND, ARENA_SIZE, INPUTS, NAME, WEIGHTS_BLOB
+from qmlir.ir.facts import ARENA_BOUND, ARENA_SIZE, IN_PLACE, INPUTS, NAME, WEIGHTS_BLOB
 from qmlir.ir.passes import option
 from qmlir.ir.traversal import reached
 from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
@@ -115,6 +116,8 @@ def plan_entries(module: ModuleOp, entries: Sequence[func.FuncOp], *, small: boo
     """
     for entry in entries:
         without_needless_copies(entry)
+        if pairs := list(in_place(entry)):
+            IN_PLACE.put(entry, [place for pair in pairs for place in pair])
     aligned = SMALL_ALIGNMENT if small else CACHE_LINE
     held = [op for entry in entries for op in entry.body.block.ops if isinstance(op, ConstantBufferOp)]
     blob, constants = pack_constants(held, aligned)
@@ -237,6 +240,32 @@ def _is_final_after(root: SSAValue, copy: memref.CopyOp, places: Mapping[Operati
             if places.get(user, -1) > places[copy] and not harmless and not isinstance(user, VIEWS):
                 return False
     return True
+
+
+def in_place(entry: func.FuncOp) -> Iterator[tuple[int, int]]:
+    """Yields the inputs that calls may renew where they are, each with the number of the out-argument that it is then.
+
+    The out-argument begins as a copy of the input. Nothing reads the input behind the copy, and nothing uses the
+    out-argument before it.
+    """
+    count, places = INPUTS.required(entry), {op: place for place, op in enumerate(entry.body.block.ops)}
+    for copy in entry.body.block.ops:
+        if not isinstance(copy, memref.CopyOp) or not looks_at_all(copy.source) or not looks_at_all(copy.destination):
+            continue
+        source, destination = root_of(copy.source), root_of(copy.destination)
+        if not isinstance(source, BlockArgument) or not isinstance(destination, BlockArgument):
+            continue
+        if source.index < count <= destination.index and (
+            all(places[op] <= places[copy] for op in _users(source, entry.body.block))
+            and all(places[op] >= places[copy] for op in _users(destination, entry.body.block))
+        ):
+            yield source.index, destination.index - count
+
+
+def _users(root: SSAValue, block: Block) -> Iterator[Operation]:
+    """The statements that use a buffer or a view of it."""
+    for value in all_views(root):
+        yield from (_statement(u.operation, block) for u in value.uses if not isinstance(u.operation, VIEWS))
 
 
 def _become(alloc: memref.AllocOp, argument: SSAValue) -> None:

@@ -1,6 +1,5 @@
 """`activations=dynamic`: caches of rows hold 8 bits and a magnitude for each row."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +87,19 @@ def test_a_cache_holds_8_bits_and_magnitudes(moves: str, tmp_path: Path) -> None
     assert 10 * np.log10(sum((b**2).sum() for b in exact) / noise) > 34
 
 
-STAYS: dict[str, tuple[str, Callable[[Path], ModuleOp]]] = {
-    "static": ("", lambda path: qmlir.quantize(path, data=[sequence(0)], measure=False)),
-    "begins with ones": (", reset = #qmlir.weights<tensor<f32>, [1.0]>", quantized),
-}
-
-
-@pytest.mark.parametrize("why", STAYS)
-def test_a_cache_that_stays_whole(why: str, tmp_path: Path) -> None:
-    place, quantize = STAYS[why]
-    module = quantize(network(SCATTERED, tmp_path, place))
+def test_a_static_cache_stays_whole(tmp_path: Path) -> None:
+    module = qmlir.quantize(network(SCATTERED, tmp_path), data=[sequence(0)], measure=False)
     assert [*qmlir.compile(module).state] == ["s"]
+
+
+def test_the_value_before_the_first_call_is_divided(tmp_path: Path) -> None:
+    module = quantized(network(SCATTERED, tmp_path, ", reset = #qmlir.weights<tensor<f32>, [0.5]>"))
+    held = qmlir.reference(module).state
+    assert (held["s"] == 127).all()
+    (steps,) = np.unique(held["s.magnitudes"])
+    assert steps > 0
+    own = outputs(qmlir.compile(module), sequence(99))
+    assert all((a == b).all() for a, b in zip(own, outputs(qmlir.reference(module), sequence(99)), strict=True))
 
 
 def test_a_cache_is_certified(tmp_path: Path) -> None:

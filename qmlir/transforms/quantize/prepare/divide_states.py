@@ -8,27 +8,26 @@ the row is:
 
     q' = moved(q, new / max |new|),  m' = moved(m, max |new|),  what reads the cache reads q' · m'
 
-The state keeps its name, and the magnitudes are called after it, as in `k0.magnitudes`. A state stays whole if it
-begins with other numbers than 0, if an operation computes on its rows on the way, or if the policy says so.
+By `cache-precision=int4`, the quotients are integers from −7 to 7, which `pack-states` stores two a byte.
+
+The state keeps its name, and the magnitudes are called after it, as in `k0.magnitudes`. A value before the first call
+is divided in the same way. A state stays whole if an operation computes on its rows on the way, or if the policy says
+so.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
-    IntegerType,
     ModuleOp,
-    NoneAttr,
     TensorType,
     f32,
-    i64,
 )
 from xdsl.ir import BlockArgument, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
@@ -36,33 +35,27 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import Bounds, ObserveOp
 from qmlir.dialects.nn import (
-    ConcatOp,
     DivideRowsOp,
     MultiplyRowsOp,
-    ReshapeOp,
     RowMagnitudesOp,
-    ScatterNDOp,
-    SliceOp,
-    TransposeOp,
-    WhereOp,
 )
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.facts import NAME, STATE
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
-from qmlir.ir.locations import locate
 from qmlir.ir.names import NameAttr
 from qmlir.ir.replayed import Replayed
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
-from qmlir.ir.states import StateAttr, states_of
+from qmlir.ir.states import StateAttr, begin_with, reset_value, states_of
+from qmlir.numerics.schemas import QuantizationError
 from qmlir.policies.legality import target_of
 from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
 from qmlir.transforms.quantize.prepare.divide_rows import BYTES, is_dynamic
-from qmlir.transforms.quantize.ranges.row_scales import LEAST, MAGNITUDES, ROW_LIMIT, observe
+from qmlir.transforms.quantize.ranges.moved_rows import moved, moves_of
+from qmlir.transforms.quantize.ranges.row_scales import LEAST, MAGNITUDES, NIBBLE_LIMIT, ROW_LIMIT, observe
 
 LEAST_ROW = 8
 """The least elements of a row that are worth a magnitude."""
@@ -87,14 +80,26 @@ class DivideStatesPass(ModulePass):
     name = "divide-states"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not target_of(ctx).wide_results or runtime_of(op) != "default":
-            return
-        for function in defined_functions(op):
-            for index, state in states_of(function).items():
-                if (cache := _cache_of(function, index, state, config_of(op).op_config())) is not None:
-                    name, magnitudes = tensor_name(cache.state), cache.divide()
-                    if isinstance(ctx, QmlirContext):
-                        ctx.samples = {k: _divided_in(v, name, magnitudes) for k, v in ctx.samples.items()}
+        default, found = config_of(op).op_config(), False
+        if target_of(ctx).wide_results and runtime_of(op) == "default":
+            for function in defined_functions(op):
+                for index, state in states_of(function).items():
+                    if (cache := _cache_of(function, index, state, default)) is not None:
+                        name, magnitudes, found = tensor_name(cache.state), cache.divide(), True
+                        if isinstance(ctx, QmlirContext):
+                            ctx.samples = {k: _divided_in(v, name, magnitudes) for k, v in ctx.samples.items()}
+        if default.cache_precision == "int4" and not found:
+            _refuse(default)
+
+
+def _refuse(default: OpConfig) -> NoReturn:
+    """Raises QuantizationError: a network has no rows to be stored in 4 bits."""
+    static = default.activations == "static"
+    raise QuantizationError(
+        "cache-precision=int4 stores quotients of rows, in states that the network only moves",
+        got="activations=static" if static else "no such state",
+        remedy="give activations=dynamic" if static else "leave it out, or name states by --state",
+    )
 
 
 def _divided_in(samples: Iterable[Any], name: str, magnitudes: str) -> Sequence[Any]:
@@ -130,13 +135,15 @@ class Cache:
     result    the index of its next value among the function's results
     moves     the operations that move rows from the state and from new rows to the next value, in order
     bounds    what was observed of its elements
+    limit     the integer that stands for the quotient 1
     """
 
     function: func.FuncOp
     state: BlockArgument
     result: int
-    moves: list[TensorOp]
+    moves: Sequence[TensorOp]
     bounds: Bounds
+    limit: int
     quotients: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     magnitudes: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
 
@@ -153,10 +160,10 @@ class Cache:
         for op in self.moves:
             for value in [v for v in data_operands(op) if v not in self.quotients]:
                 self._enter(value, op)
-            rows, magnitudes = _moved(op, self.quotients, None), _moved(op, self.magnitudes, 1)
+            rows, magnitudes = moved(op, self.quotients, None), moved(op, self.magnitudes, 1)
             observe(rows.results[0], f"{self._name(op)} rows", (-1.0, 1.0))
             observe(magnitudes.results[0], f"{self._name(op)} magnitudes", (0.0, most))
-            add_settings(rows, PARAMETERS)
+            add_settings(rows, self._format)
             self.quotients[op.results[0]], self.magnitudes[op.results[0]] = rows.results[0], magnitudes.results[0]
         for value in values:
             self._multiply(value, readers[value])
@@ -164,6 +171,11 @@ class Cache:
         for op in reversed(self.moves):
             Rewriter.erase_op(op)
         return f"{tensor_name(self.state)}{MAGNITUDES}"
+
+    @property
+    def _format(self) -> dict[str, Any]:
+        """The format of quotients that are moved."""
+        return {**BYTES, "parameters": (1 / self.limit, 0)}
 
     def _name(self, op: Operation) -> str:
         return tensor_name(op.results[0]) or op.name
@@ -176,8 +188,17 @@ class Cache:
         mark = STATE.entry(StateAttr.of(len(self._end().operands))) | NAME.entry(NameAttr.of(tensors=[name]))
         entries = self.function.arg_attrs or [DictionaryAttr({})] * held.index
         self.function.arg_attrs = ArrayAttr([*entries, DictionaryAttr(mark)])
+        self._begin(held)
         Rewriter.insert_op(ObserveOp(held, name, (0.0, max(map(abs, self.bounds)))), InsertPoint.at_start(block))
         return held
+
+    def _begin(self, magnitudes: BlockArgument) -> None:
+        """Divides the value before the first call, too."""
+        before = reset_value(self.state.type, states_of(self.function)[self.state.index])
+        if before.any():
+            self.function.update_function_type()
+            begin_with(self.function, self.state.index, _quotients(before))
+            begin_with(self.function, magnitudes.index, _magnitudes(before))
 
     def _end(self) -> func.ReturnOp:
         end = self.function.body.block.last_op
@@ -194,6 +215,8 @@ class Cache:
         observe(magnitudes.y, f"{self._name(op)} magnitudes", (0.0, max(map(abs, self.bounds))))
         observe(quotients.y, f"{self._name(op)} rows", (-1.0, 1.0))
         add_settings(quotients, BYTES)
+        if self.limit != ROW_LIMIT:
+            add_settings(quotients, self._format)
         self.quotients[value], self.magnitudes[value] = quotients.y, magnitudes.y
 
     def _multiply(self, value: SSAValue, readers: Sequence[Use]) -> None:
@@ -213,7 +236,7 @@ class Cache:
             Rewriter.erase_op(observer)
         if value is self.state:
             held = ObserveOp(value, tensor_name(value), (-1.0, 1.0))
-            add_settings(held, PARAMETERS)
+            add_settings(held, self._format)
             Rewriter.insert_op(held, InsertPoint.at_start(self.state.block))
 
     def _return(self) -> None:
@@ -229,81 +252,40 @@ class Cache:
         self.function.update_function_type()
 
 
-PARAMETERS = {**BYTES, "parameters": (1 / ROW_LIMIT, 0)}
-"""The format of quotients that are moved."""
-
-
 def _cache_of(function: func.FuncOp, index: int, state: StateAttr, default: OpConfig) -> Cache | None:
     """The cache that a state is; None if it is none, or stays whole."""
     argument, end = function.body.block.args[index], function.body.block.last_op
     assert isinstance(end, func.ReturnOp)
     shape = shape_of(argument)
-    if not isinstance(state.reset, NoneAttr) or not is_float(argument) or len(shape) < 2 or shape[-1] < LEAST_ROW:
+    if not is_float(argument) or len(shape) < 2 or shape[-1] < LEAST_ROW:
         return None
-    found: dict[TensorOp, None] = {}
-    if not _trace(end.operands[state.index], argument, found):
-        return None
-    moves = [o for o in function.body.block.ops if isinstance(o, TensorOp) and o in found]
+    moves = moves_of(function, argument, end.operands[state.index])
     seen = [o for v in (argument, end.operands[state.index]) for o in _observers(v)]
     bounds = [o.bounds for o in seen if o.bounds is not None]
     if not bounds or not moves or not is_dynamic(op_config_of(moves[-1], default)):
         return None
     whole = min(b[0] for b in bounds), max(b[1] for b in bounds)
-    return Cache(function, argument, state.index, moves, whole)
+    return Cache(function, argument, state.index, moves, whole, _limit(argument, op_config_of(moves[-1], default)))
+
+
+def _limit(state: BlockArgument, op_config: OpConfig) -> int:
+    """The largest integer of a quotient, which stands for 1.
+
+    Raises:
+        QuantizationError: Rows of 4 bits do not fill their bytes.
+    """
+    size = shape_of(state)[-1]
+    if op_config.cache_precision == "int8":
+        return ROW_LIMIT
+    if size % 2:
+        raise QuantizationError(
+            "cache-precision=int4 stores two elements of a row in a byte, and needs an even number of them",
+            where=f'state "{tensor_name(state)}"',
+            got=str(size),
+            remedy="leave it out",
+        )
+    return NIBBLE_LIMIT
 
 
 def _observers(value: SSAValue) -> list[ObserveOp]:
     return [o for u in value.uses if isinstance(o := u.operation, ObserveOp)]
-
-
-def _trace(value: SSAValue, state: BlockArgument, found: dict[TensorOp, None]) -> bool:
-    """Collects the operations that move whole rows to a value; returns whether rows of the state are among them."""
-    if value is state:
-        return True
-    op = value.owner
-    if not isinstance(op, TensorOp) or not _keeps_rows(op):
-        return False
-    if not any([_trace(v, state, found) for v in data_operands(op)]):
-        return False
-    found[op] = None
-    return True
-
-
-def _keeps_rows(op: Operation) -> bool:
-    """Whether an operation moves whole rows: those of its result are rows of its operands."""
-    if not isinstance(op, MovementOp | WhereOp):
-        return False
-    *_, size = shape_of(op.results[0]) or (0,)
-    last = len(shape_of(op.results[0])) - 1
-    if any(shape_of(v)[-1:] != (size,) for v in data_operands(op)):
-        return False
-    match op:
-        case TransposeOp():
-            return op.permutation.get_values()[-1] == last
-        case SliceOp():
-            return op.strides.get_values()[-1] == 1
-        case ConcatOp():
-            return op.axis.value.data != last
-        case ScatterNDOp():
-            return shape_of(op.indices)[-1] <= last
-        case WhereOp():
-            return shape_of(op.condition)[-1:] in ((), (1,))
-        case _:
-            return isinstance(op, ReshapeOp)
-
-
-def _moved(op: TensorOp, parts: Mapping[SSAValue, SSAValue], size: int | None) -> TensorOp:
-    """The operation on parts of its operands, whose rows have `size` elements; None for as many as before."""
-    operands = [parts.get(v, v) for v in op.operands]
-    properties = dict(op.properties)
-    name = op.SIZES if isinstance(op, MovementOp) else None
-    if size is not None and name:
-        sizes = cast("DenseArrayBase[IntegerType]", properties[name])
-        properties[name] = DenseArrayBase.from_list(i64, [*sizes.get_values()[:-1], size])
-    moved = type(op).make([operands] if isinstance(op, ConcatOp) else operands, properties)
-    if size is None:
-        moved.attributes |= op.attributes
-        moved.results[0].name_hint = op.results[0].name_hint
-    locate([moved], op.location)
-    Rewriter.insert_op(moved, InsertPoint.before(op))
-    return moved

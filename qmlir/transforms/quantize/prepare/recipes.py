@@ -134,6 +134,8 @@ def with_recipe(module: ModuleOp, policy: Policy, settings: Settings, *, ranged:
     added = {k: v for k, v in asked.default.items() if k not in late and made[k].origin == "standard"}
     if "rotate" in added and _keeps_blocks(module, replace(settings, settings=made).config().op_config()):
         added["rotate"] = AT_RUN_TIME
+    elif added.get("rotate") == "all" and made["cache_precision"].value == "int4":
+        added["rotate"] = "caches"
     made |= {k: Setting(v, "recipe") for k, v in added.items()}
     return replace(policy, rules=(*asked.rules, *policy.rules)), replace(settings, settings=made)
 

@@ -22,6 +22,7 @@ PASSES: Mapping[Rotate, tuple[str, ...]] = {
     "residual": ("simplify", "rotate-residual-stream"),
     "run-time": ("simplify", "rotate-at-run-time"),
     "all": ("simplify", "rotate-residual-stream", "rotate-values", "rotate-products"),
+    "caches": ("simplify", "rotate-residual-stream", "rotate-values", "rotate-products", "rotate-keys"),
 }
 """The passes of each setting."""
 
@@ -35,6 +36,7 @@ class RotatePass(PassPipeline):
         "residual",
         "residual: the residual streams that only RMS normalizations and layers read; all: also values of attention, "
         "and products, results of GELU and its like, and layer normalizations before layers; "
+        "caches: also keys that states hold, and queries; "
         "run-time: residual streams, by transforms that leave weights as they are",
     )
 

@@ -3,10 +3,11 @@
 A row of attention's result is a weighted sum of rows of values, so it is rotated if they are. With an orthogonal matrix
 Q for each head, the layer that computes values multiplies by Q, the layer that reads the result by Qᵀ, and nothing is
 added to the network. In between, operations may move rows of a head, into a cache and from it; heads of queries may
-share a head of values. A cache holds rotated values then, so it has to be a state of the network that begins with 0.
+share a head of values. A cache holds rotated values then, so it has to be a state of the network; what it holds before
+the first call is rotated, too.
 
-Queries and keys are not rotated: behind a rotary embedding that takes a transform of both at run time, and of what it
-would save, a cache of 8 bits with scales of its own has enough.
+Queries and keys are not rotated here: behind a rotary embedding that takes a transform of both at run time
+(rotate_keys.py), and of what it would save, a cache of 8 bits with scales of its own has enough.
 """
 
 from collections.abc import Mapping
@@ -33,8 +34,8 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import defined_functions
-from qmlir.ir.states import StateAttr, states_of
-from qmlir.numerics.hadamard import block_of, rotation
+from qmlir.ir.states import StateAttr, begin_with, reset_value, states_of
+from qmlir.numerics.hadamard import Matrix, block_of, rotation
 from qmlir.transforms.quantize.adjust.channel_pairs import is_scalable
 from qmlir.transforms.quantize.adjust.gained_channels import moves_rows
 from qmlir.transforms.quantize.prepare.rotated_layers import (
@@ -43,6 +44,7 @@ from qmlir.transforms.quantize.prepare.rotated_layers import (
     rename_rotated,
     rotate_read,
     rotate_written,
+    times,
 )
 
 
@@ -130,9 +132,8 @@ class Heads:
             case Block():
                 place = value.index if isinstance(value, BlockArgument) else -1
                 state = self.states.get(place)
-                if state is None or not isinstance(state.reset, NoneAttr):
-                    name = tensor_name(value)
-                    raise InexactError(f'the input "{name}" holds values, and is no state that begins with 0')
+                if state is None:
+                    raise InexactError(f'the input "{tensor_name(value)}" holds values, and is no state')
                 return [self.results.operands[state.index]]
             case _:
                 return [op.operands[i] for i in self._moved(op)]
@@ -190,10 +191,21 @@ class Heads:
             rotate_written(layer, matrix)
         for layer in self.readers:
             rotate_read(layer, matrix)
+        self._begin(matrix)
         what = f"values rotated in heads of {self.size} by Hadamard matrices of order {block_of(self.size)}"
         note_rotated([*self.writers, *self.sums, *self.readers], what)
         kept = {*self.results.operands}
         rename_rotated(v for v in self.tensors if isinstance(v.owner, Operation) and v not in kept)
+
+    def _begin(self, matrix: Matrix) -> None:
+        """Rotates what states hold before the first call."""
+        function = self.results.parent_op()
+        assert isinstance(function, func.FuncOp)
+        for place, state in self.states.items():
+            argument = function.body.block.args[place]
+            if argument in self.tensors and not isinstance(state.reset, NoneAttr):
+                before = reset_value(argument.type, state)
+                begin_with(function, place, times(before, matrix).reshape(before.shape))
 
 
 def _weighs_rows(op: MatMulOp) -> bool:

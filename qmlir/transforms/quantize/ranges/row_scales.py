@@ -61,6 +61,9 @@ MOST_BITS = 30
 BITS_TO_MULTIPLY = 24
 """The bits of the largest sum that magnitudes multiply: the factor to the result has a multiplier then."""
 
+NIBBLE_LIMIT = 7
+"""The largest integer of a quotient in 4 bits, which stands for 1."""
+
 MAGNITUDES = ".magnitudes"
 """What is behind the name of a cache in the name of its rows' magnitudes."""
 
