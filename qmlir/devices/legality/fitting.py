@@ -36,9 +36,7 @@ def beyond_memories(operations: Sequence[Operation], device: Device) -> str | No
         operations: The operations of the layer in order, without constants. Tensors lie in the external memory.
         device: The device.
     """
-    engines = Engines.of(device)
-    beyond = [*_beyond(operations, engines), *_tables_beyond(operations, engines)]
-    if not beyond:
+    if not (beyond := too_large_for(operations, device)):
         return None
     got = ", ".join(f"{size} bytes of {role} in {room}" for role, size, room in beyond)
     return f"the smallest tile must fit the memories, got {got} (memory.bytes)"
@@ -46,6 +44,12 @@ def beyond_memories(operations: Sequence[Operation], device: Device) -> str | No
 
 Beyond = tuple[Role, int, int]
 """A role whose region is too small, the bytes that it needs, and the bytes of the region."""
+
+
+def too_large_for(operations: Sequence[Operation], device: Device) -> list[Beyond]:
+    """What of the smallest tile of a layer exceeds its region."""
+    engines = Engines.of(device)
+    return [*_beyond(operations, engines), *_tables_beyond(operations, engines)]
 
 
 def _beyond(operations: Sequence[Operation], engines: Engines) -> Iterator[Beyond]:
