@@ -114,7 +114,7 @@ def run_check(arguments: argparse.Namespace) -> None:
         return
     judged, gains = explain(load_known(arguments), device)
     _print_legality(judged, device)
-    _print_gains(gains, device)
+    _print_gains(judged, gains, device)
     network = _network(judged, gains)
     fields = {"device": summary(device), "model": str(arguments.model), "network": network}
     write_document(arguments, "device check", fields)
@@ -200,8 +200,10 @@ def _keys(judged: "Legality") -> str:
     return "; ".join(map(str, judged.keys)) or f"no key: {judged.no_key}"
 
 
-def _print_gains(gains: "Sequence[Gain]", device: "Device") -> None:
+def _print_gains(judged: "Sequence[Legality]", gains: "Sequence[Gain]", device: "Device") -> None:
     """Prints what keys of the device file would bring to the device, those first that bring the most products."""
+    for reason, count in Counter(v.no_key for v in judged if v.no_key).most_common():
+        say(f"no key for {counted(count, 'operation')}: {reason}")
     if not gains:
         return
     headings = (f"keys of {device.name}", "operations", "MACs", "host's cycles")
@@ -223,11 +225,11 @@ def _print_reasons(refused: "Sequence[Legality]", device: "Device") -> None:
         for sentence in each.refusals:
             met.setdefault(sentence.partition(", got")[0], []).append((sentence, each))
     rows = [
-        (first[0], len(found), first[1].node, _keys(first[1]))
+        (first[0], len(found), first[1].node)
         for found in sorted(met.values(), key=lambda found: -len(found))
         for first in found[:1]
     ]
-    headings = (f"why not on {device.name}", "operations", "such as", "key")
+    headings = (f"why not on {device.name}", "operations", "such as")
     terminal().print(table_of(headings, rows, numbers=("operations",), names=("such as",)))
     say("--verbose lists them")
 

@@ -61,7 +61,7 @@ BESIDE = (
 """The reason for data movement that the device could do, but that costs less inside a host call beside it."""
 
 
-DEARER = "as {words}, which {device} could compute, it would cost {more} cycles more than on the host (fallback)"
+DEARER = "what {device} computes instead must take no more cycles than the host, got {more} more as {words} (fallback)"
 """The reason against an equivalent that the device could compute."""
 
 
@@ -143,7 +143,7 @@ def partition(block: Block, device: Device) -> list[Part]:
         if not all(falls_back(each, device) for each in _with_partner(op)):
             used[op] = instead[op]
     best = _divided(operations, _without(against, used), used, costs)
-    least = _cycles(best, costs)
+    least = _cycles(best, costs) if instead else 0
     for op, found in instead.items():
         if op in used:
             continue
