@@ -18,9 +18,11 @@ from qmlir.devices.description.device import Device
 from qmlir.devices.description.schema import Accumulator, Addend
 from qmlir.devices.legality.fitting import too_large_for
 from qmlir.devices.legality.limits import (
+    ELEMENTS,
     RULES,
     Limit,
     broken_limits,
+    has_elements,
     kind_of,
     partner_of,
     reasons,
@@ -100,6 +102,8 @@ def _step(op: Operation, device: Device) -> Settings | str:
     """The settings that an operation's broken limits need; a sentence if there are none."""
     if isinstance(op, CastOp):
         return CALLER
+    if not has_elements(op):
+        return ELEMENTS
     if (kind := kind_of(op)) is None:
         return NO_COMMAND
     if getattr(device.ops, kind) is None:
@@ -247,7 +251,7 @@ def _shifts(broken: _Broken) -> Settings:
     """Shifts as far as the products need, and those that the device has."""
     own, narrow = broken.device.quant.shift, broken.limit.allowed(broken.device, broken.kind).narrow
     if not all(p.spare >= narrow for p in broken.got):  # the multipliers have more bits than the device's
-        bits = {"quant.multiplier_bits": properties.multiplier_bits(broken.op)}
+        bits: Settings = {"quant.multiplier_bits": properties.multiplier_bits(broken.op)}
         return bits if broken.device.quant.scale == "mult-shift" else _factors(broken)
     shifts = [p.shift - narrow for p in broken.got]
     low, high = min(own.min, *shifts), max(own.max, *shifts)

@@ -302,7 +302,7 @@ def _at(axis: int, extent: int) -> tuple[int, int]:
 # Means over whole images
 
 
-MOST_SUMS = 1 << 22
+MOST_SUMS = 1 << 21
 """The most sums for each of which a mean is compared with a sum and a change of scale."""
 
 

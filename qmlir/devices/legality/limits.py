@@ -286,7 +286,7 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
         return []  # a storage cast renames the same bytes
     if isinstance(op, CastOp):
         return ["what comes from the caller or goes there is cast by the host"]
-    if not _has_elements(op):  # the limits of a device file apply to elements
+    if not has_elements(op):  # the limits of a device file apply to elements
         return [ELEMENTS]
     if found := refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]:
         return found
@@ -295,7 +295,8 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
     return [] if beyond is None else [beyond]
 
 
-def _has_elements(op: Operation) -> bool:
+def has_elements(op: Operation) -> bool:
+    """Whether no tensor of an operation is empty."""
     return all(prod(shape_of(value)) for value in (*op.operands, *op.results))
 
 
@@ -321,7 +322,7 @@ def _ends_sums(op: Operation) -> bool:
 ELEMENTS = "tensors have elements"
 
 RULES: Sequence[tuple[str, Callable[[Operation], bool]]] = (
-    (ELEMENTS, _has_elements),
+    (ELEMENTS, has_elements),
     ("weights and bias are constants", _has_constants),
     ("sums end in one change of scale to 8 or 16 bits", _ends_sums),
     ("data of other layers has 8 or 16 bits", _is_narrow),

@@ -154,7 +154,7 @@ def partition(block: Block, device: Device) -> list[Part]:
             best, least, used = parts, cycles, trial
             continue
         why = DEARER.format(words=found.words, device=device.name, more=max(cycles - least, 0))
-        against |= {each: [*against.get(each, ()), why] for each in _with_partner(op)}
+        against[op] = [*refused[op], why]
     for part in best:
         part.reasons |= {op: against[op] for op in part.reasons if op in instead and op not in used}
     returned = block.last_op
@@ -320,7 +320,9 @@ def _keep_what_crosses_for_nothing(
         made = [found for op in region if (found := instead.get(op)) is not None]
         others = [op for op in region if op not in instead]
         whole = Part(region, on_host=False)
-        least = least_cycles(others, whole.inputs(), whole.outputs(), device) + sum(found.cycles for found in made)
+        least = sum(found.cycles for found in made)
+        if others:
+            least += least_cycles(others, whole.inputs(), whole.outputs(), device)
         gains = _gains(operations, against, region, least, costs)
         if gains.transfers + gains.least > gains.host:
             why = transfer_reason(gains.transfers, gains.least, device.name, gains.host)
