@@ -3,6 +3,7 @@
     depthwise, grouped convolution   a convolution of fewer groups: weights are zero between channels that were apart
     maximum over a large window      maxima of maxima, along rows and then along columns
     mean over a whole image          a sum and a change of scale, if these give the same for every sum that can be
+    sum over a large image           sums of its parts, added by the commands
 
 The operation itself stays in the network, with its reasons; the host never computes an equivalent. The partition
 (lowering/qint_to_npu) weighs the equivalent's cycles against the host's.
@@ -21,6 +22,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description.device import Device
 from qmlir.devices.description.schema import Window
+from qmlir.devices.legality.fitting import arranged_image, most_summed
 from qmlir.devices.legality.least import least_commands
 from qmlir.devices.legality.limits import partner_of, reasons
 from qmlir.devices.legality.requirements import factors_of
@@ -90,6 +92,19 @@ def equivalent_of(op: Operation, device: Device) -> Equivalent | None:
         for each in reversed(whole):
             each.erase()
     return min(found, key=lambda each: each.cycles, default=None)
+
+
+def pieces_of(op: Operation, device: Device) -> Equivalent | None:
+    """A sum over an image that is larger than one command sums, if the device computes it by several commands."""
+    if not isinstance(op, qint.GlobalSumPoolOp) or (ending := partner_of(op)) is None or reasons(op, device):
+        return None
+    _, rows, columns, _ = shape_of(op.x)
+    most = most_summed(device)
+    high, wide = arranged_image(rows, columns, most)
+    if high <= most[0] and wide <= most[1]:
+        return None
+    form = Pieces(-(-high // most[0]) * -(-wide // most[1]))
+    return Equivalent(form, layer_cycles([op, ending], [op.x], ending.results, device), 0, form.words(op))
 
 
 def _computing(operations: Iterable[Operation]) -> list[Operation]:
@@ -300,6 +315,19 @@ def _at(axis: int, extent: int) -> tuple[int, int]:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Means over whole images
+
+
+@dataclass(frozen=True)
+class Pieces(Form):
+    """The sum itself, of which so many commands compute a part each."""
+
+    count: int
+
+    def build(self, op: Operation) -> list[Operation]:
+        return [op.clone()]
+
+    def words(self, op: Operation) -> str:
+        return f"a sum of {self.count} parts"
 
 
 MOST_SUMS = 1 << 21

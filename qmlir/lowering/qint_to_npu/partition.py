@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.legality.equivalents import Equivalent, equivalent_of, layer_cycles
+from qmlir.devices.legality.equivalents import Equivalent, equivalent_of, layer_cycles, pieces_of
 from qmlir.devices.legality.limits import computes, partner_of, reasons
 from qmlir.devices.model.boundary_transfers import Call, call, least_cycles, least_moving
 from qmlir.devices.model.properties import products
@@ -60,6 +60,9 @@ BESIDE = (
 )
 """The reason for data movement that the device could do, but that costs less inside a host call beside it."""
 
+
+WITH = "{name}, with which it runs, stays on the host: {why}"
+"""The reason for the change of scale that ends the sums of such an operation."""
 
 DEARER = "what {device} computes instead must take no more cycles than the host, got {more} more as {words} (fallback)"
 """The reason against an equivalent that the device could compute."""
@@ -137,8 +140,9 @@ def partition(block: Block, device: Device) -> list[Part]:
     """
     operations = [op for op in block.ops if not isinstance(op, ConstantOp | func.ReturnOp)]
     refused = {op: found for op in operations if (found := reasons(op, device))}
-    instead = {op: found for op in refused if (found := equivalent_of(op, device)) is not None}
+    instead = {op: found for op in operations if (found := _equivalent(op, refused, device)) is not None}
     against, used, costs = dict(refused), dict[Operation, Equivalent](), _Costs(device)
+    against |= {each: list[str]() for op in instead for each in _with_partner(op) if each not in against}
     for op in instead:
         if not all(falls_back(each, device) for each in _with_partner(op)):
             used[op] = instead[op]
@@ -154,9 +158,12 @@ def partition(block: Block, device: Device) -> list[Part]:
             best, least, used = parts, cycles, trial
             continue
         why = DEARER.format(words=found.words, device=device.name, more=max(cycles - least, 0))
-        against[op] = [*refused[op], why]
+        against[op] = [*refused.get(op, ()), why]
+        against |= {each: [WITH.format(name=op.name, why=why)] for each in _with_partner(op) if not against[each]}
     for part in best:
-        part.reasons |= {op: against[op] for op in part.reasons if op in instead and op not in used}
+        part.reasons |= {
+            op: against[op] for op, found in part.reasons.items() if not found or op in instead.keys() - used
+        }
     returned = block.last_op
     if isinstance(returned, func.ReturnOp) and (values := [v for v in returned.operands if _is_given(v)]):
         best.append(Part([], on_host=True, passed=list(dict.fromkeys(values))))
@@ -167,6 +174,11 @@ def _with_partner(op: Operation) -> list[Operation]:
     """An operation and the one that ends its sums."""
     partner = partner_of(op)
     return [op] if partner is None else [op, partner]
+
+
+def _equivalent(op: Operation, refused: Mapping[Operation, object], device: Device) -> Equivalent | None:
+    """What the device may compute in place of an operation that it refuses, or of a sum that takes it many commands."""
+    return equivalent_of(op, device) if op in refused else pieces_of(op, device)
 
 
 def _without(against: Mapping[Operation, list[str]], used: Iterable[Operation]) -> dict[Operation, list[str]]:

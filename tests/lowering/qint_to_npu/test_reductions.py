@@ -131,3 +131,26 @@ def test_a_sum_over_an_image_of_any_size(rows: int, columns: int, most: dict[str
     assert all(c.rows <= high and c.columns <= wide and c.rows * c.columns <= area for c in reduces)
     x = np.random.default_rng(0).integers(-128, 128, (2, rows, columns, 5)).astype(np.int8)
     assert np.array_equal(compiled(x), qmlir.reference(module)(x))
+
+
+def test_the_host_keeps_a_sum_that_it_computes_sooner() -> None:
+    """A device that sums one element a cycle, beside a host that reads four bytes: the reason names both."""
+    nvdla = qmlir.load_device("nvdla-small")
+    text = """
+    func.func @main(%x: tensor<1x25x5x64xi8>) -> tensor<1x1x1x64xi8> {
+      %z = qint.add %x, %x {multipliers = array<i64: 65536, 65536>, shift = 20 : i32, min = -128 : i32, max = 127 : i32}
+        : tensor<1x25x5x64xi8>, tensor<1x25x5x64xi8> -> tensor<1x25x5x64xi8>
+      %a = qint.global_sum_pool %z : tensor<1x25x5x64xi8> -> tensor<1x1x1x64xi32>
+      %y = qint.requantize %a {multiplier = array<i32: 1073741824>, shift = array<i32: -5>, contract = "away16",
+        min = -128 : i32, max = 127 : i32} : tensor<1x1x1x64xi32> -> tensor<1x1x1x64xi8>
+      func.return %y : tensor<1x1x1x64xi8>
+    }"""
+    module = parse_text(make_context(), text, "network")
+    refused = {v.operation: v.refusals for v in judge(module, nvdla) if v.refusals}
+    (why,) = refused["qint.global_sum_pool"]
+    assert why.startswith("what nvdla-small computes instead must take no more cycles than the host, got ")
+    assert why.endswith(" more as a sum of 4 parts (fallback)")
+    assert refused["qint.requantize"] == (f"qint.global_sum_pool, with which it runs, stays on the host: {why}",)
+    slow = nvdla.with_({"fallback.macs_per_cycle": 0.25})
+    assert not any(v.refusals for v in judge(module, slow))
+    assert qmlir.compile(module, target=slow).predicted_cycles > qmlir.compile(module, target=nvdla).predicted_cycles

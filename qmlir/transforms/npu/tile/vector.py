@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description.device import Queue
-from qmlir.devices.legality.fitting import MOST, pool_room, windows_of
+from qmlir.devices.legality.fitting import MOST, arranged_image, most_summed, pool_room, windows_of
 from qmlir.devices.legality.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
 from qmlir.devices.model.stored import Copy, copies
 from qmlir.devices.model.work import Work
@@ -249,7 +249,7 @@ def tile_reduction(
     sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     others = {v: emitter.views(v) for step in chain for v in step.operands if v.owner not in (op, *chain)}
     room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
-    sums_room, whole = emitter.regions[emitter.engines.sums.id, "acc"].size // 2, _most_at_once(emitter)
+    sums_room, whole = emitter.regions[emitter.engines.sums.id, "acc"].size // 2, most_summed(emitter.device)
     for n, (source, target) in enumerate(zip(_arranged(sources, whole), targets, strict=True)):
         rows, columns, channels = source.shape
         some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
@@ -274,24 +274,12 @@ def tile_reduction(
             emitter.store(written, part, post)
 
 
-def _most_at_once(emitter: Emitter) -> tuple[int, int]:
-    """The rows and columns of the largest image that one command sums: what the windows of pools may have."""
-    limits = emitter.device.ops.avgpool
-    rows, columns = (limits and limits.kernel_max) or (MOST, MOST)
-    if (area := limits and limits.kernel_area_max) is None:
-        return rows, columns
-    rows = min(rows, area)
-    return rows, min(columns, area // rows)
-
-
 def _arranged(images: Sequence[View], most: tuple[int, int]) -> list[View]:
-    """Dense images with as many rows and columns as need the fewest commands; the order of elements does not count."""
+    """Dense images with as many rows and columns as need the fewest commands."""
     arranged: list[View] = []
     for image in images:
         rows, columns, channels = image.shape
-        pixels = rows * columns
-        shapes = [(rows, columns), *((n, pixels // n) for n in range(1, pixels + 1) if pixels % n == 0)]
-        height, width = min(shapes, key=lambda shape: -(-shape[0] // most[0]) * -(-shape[1] // most[1]))
+        height, width = arranged_image(rows, columns, most)
         arranged.append(View.dense(image.memory, image.spot, (height, width, channels), image.bits))
     return arranged
 
