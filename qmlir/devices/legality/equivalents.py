@@ -94,9 +94,9 @@ def equivalent_of(op: Operation, device: Device) -> Equivalent | None:
     return min(found, key=lambda each: each.cycles, default=None)
 
 
-def pieces_of(op: Operation, device: Device) -> Equivalent | None:
+def pieces_of(op: qint.GlobalSumPoolOp, device: Device) -> Equivalent | None:
     """A sum over an image that is larger than one command sums, if the device computes it by several commands."""
-    if not isinstance(op, qint.GlobalSumPoolOp) or (ending := partner_of(op)) is None or reasons(op, device):
+    if (ending := partner_of(op)) is None or reasons(op, device):
         return None
     _, rows, columns, _ = shape_of(op.x)
     most = most_summed(device)

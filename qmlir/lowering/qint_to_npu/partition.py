@@ -29,6 +29,7 @@ from qmlir.devices.model.boundary_transfers import Call, call, least_cycles, lea
 from qmlir.devices.model.properties import products
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp, ReshapeOp
+from qmlir.dialects.qint import GlobalSumPoolOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.traversal import reached
@@ -178,7 +179,9 @@ def _with_partner(op: Operation) -> list[Operation]:
 
 def _equivalent(op: Operation, refused: Mapping[Operation, object], device: Device) -> Equivalent | None:
     """What the device may compute in place of an operation that it refuses, or of a sum that takes it many commands."""
-    return equivalent_of(op, device) if op in refused else pieces_of(op, device)
+    if op in refused:
+        return equivalent_of(op, device)
+    return pieces_of(op, device) if isinstance(op, GlobalSumPoolOp) else None
 
 
 def _without(against: Mapping[Operation, list[str]], used: Iterable[Operation]) -> dict[Operation, list[str]]:
