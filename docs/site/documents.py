@@ -94,6 +94,8 @@ def _type(field: Mapping[str, Any]) -> str:
         return " or ".join(_type(each) for each in field["oneOf"])
     if "$ref" in field:
         return f"[{_referenced(field)}](#{_referenced(field)})"
+    if "type" not in field:
+        return "any"
     names = [field["type"]] if isinstance(field["type"], str) else field["type"]
     return " or ".join(_named(name, field) for name in names)
 

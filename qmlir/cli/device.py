@@ -24,6 +24,7 @@ from qmlir.errors import OptionError
 
 
 if TYPE_CHECKING:
+    from qmlir.analysis.placement import Gain
     from qmlir.backends.npu.report import Report
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
@@ -102,7 +103,7 @@ def run_check(arguments: argparse.Namespace) -> None:
     Raises:
         OptionError: The device computes no operation of the network.
     """
-    from qmlir.analysis.placement import judge
+    from qmlir.analysis.placement import explain
     from qmlir.devices import load_device
     from qmlir.devices.description.summary import summary
 
@@ -111,9 +112,10 @@ def run_check(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
         write_document(arguments, "device check", {"device": summary(device), "model": None, "network": None})
         return
-    judged = judge(load_known(arguments), device)
+    judged, gains = explain(load_known(arguments), device)
     _print_legality(judged, device)
-    network = _network(judged)
+    _print_gains(judged, gains, device)
+    network = _network(judged, gains)
     fields = {"device": summary(device), "model": str(arguments.model), "network": network}
     write_document(arguments, "device check", fields)
     if all(v.refusals for v in judged):
@@ -123,11 +125,15 @@ def run_check(arguments: argparse.Namespace) -> None:
         )  # fmt: skip
 
 
-def _network(judged: "Sequence[Legality]") -> dict[str, Any]:
-    """What becomes of a network's operations, for a document."""
+def _network(judged: "Sequence[Legality]", gains: "Sequence[Gain]") -> dict[str, Any]:
+    """What becomes of a network's operations, and what keys of the device file would change, for a document."""
     from qmlir.devices.legality.limits import share_on_device
 
-    return {"share": share_on_device(judged), "operations": [asdict(each) for each in judged]}
+    return {
+        "share": share_on_device(judged),
+        "operations": [asdict(each) for each in judged],
+        "gains": [asdict(each) for each in gains],
+    }
 
 
 def _print_figures(device: "Device", operations: bool) -> None:
@@ -179,14 +185,33 @@ def _print_legality(judged: "Sequence[Legality]", device: "Device") -> None:
     if len(refused) > LISTED and not is_verbose():
         _print_reasons(refused, device)
     elif refused:
-        headings = ("node", "operation", "MACs", f"why not on {device.name}")
-        rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals)) for v in refused]
+        headings = ("node", "operation", "MACs", f"why not on {device.name}", "key")
+        rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals), _keys(v)) for v in refused]
         terminal().print(table_of(headings, rows, numbers=("MACs",), names=("node",), whole=("operation",)))
     kinds = Counter(v.operation for v in judged if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
     share = 100 * share_on_device(judged)
     say(f"on the device: {taken}")
     say(f"{len(judged) - len(refused)} of {len(judged)} operations, {share:.1f} % of the MACs on {device.name}")
+
+
+def _keys(judged: "Legality") -> str:
+    """The changes of the device file that would bring an operation to the device, or why there are none."""
+    return "; ".join(map(str, judged.keys)) or f"no key: {judged.no_key}"
+
+
+def _print_gains(judged: "Sequence[Legality]", gains: "Sequence[Gain]", device: "Device") -> None:
+    """Prints what keys of the device file would bring to the device, those first that bring the most products."""
+    for reason, count in Counter(v.no_key for v in judged if v.no_key).most_common():
+        say(f"no key for {counted(count, 'operation')}: {reason}")
+    if not gains:
+        return
+    headings = (f"keys of {device.name}", "operations", "MACs", "host's cycles")
+    rows = [
+        ("; ".join(map(str, each.keys)), each.operations, f"{100 * each.share:+.1f} %", f"{-each.cycles:+d}")
+        for each in gains
+    ]
+    terminal().print(table_of(headings, rows, numbers=headings[1:]))
 
 
 LISTED = 12

@@ -106,14 +106,15 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
      conv(window(dilations=(1, 3))), "got 3"),
     ("ops.conv2d.padding_max", device(conv2d={"padding_max": 1}), conv(window(padding=(1, 0, 1, 1))),
      conv(window(padding=(0, 2, 0, 0))), "got 2"),
-    ("ops.conv2d.groups", device(conv2d={}), conv(), GROUPED, "channels fall into 1 group, got 2"),
+    ("ops.conv2d.groups", device(conv2d={}), conv(), GROUPED,
+     "channels fall into 1 group or groups of a multiple of 16, got 2 of 2 to 2 channels"),
     ("ops.conv2d.channels_multiple", device(conv2d={"channels_multiple": 4}), conv(), GROUPED, ""),
     ("ops.depthwise", device(depthwise={}), depthwise(), depthwise(outputs=8), "1 output channel, got 2"),
     ("ops.depthwise.stride_max", device(), depthwise(window((3, 3))), depthwise(window((4, 1))), "got 4"),
     ("ops.maxpool.kernel_max", device(maxpool={"kernel_max": [2, 2]}), pool(qint.MaxPool2DOp, 2, 2),
      pool(qint.MaxPool2DOp, 3, 2), "got 3x2"),
     ("ops.avgpool.kernel_max", device(avgpool={"kernel_max": [3, 3]}), pool(qint.AveragePool2DOp, 3, 3),
-     Sample(qint.GlobalSumPoolOp, "", (i(8, 1, 4, 4, 2),)), "got 4x4"),
+     pool(qint.AveragePool2DOp, 4, 4), "got 4x4"),
     ("ops.avgpool.divisor", device(avgpool={"divisor": "pow2"}), pool(qint.AveragePool2DOp, 2, 4),
      pool(qint.AveragePool2DOp, 3, 2), "a pool divides by a power of two, got 6"),
     ("ops.fc.terms_max", device(fc={"terms_max": 16}), Sample(qint.FullyConnectedOp, "", (i(8, 1, 16), i(8, 5, 16))),
@@ -205,6 +206,21 @@ def test_every_limit_has_a_case() -> None:
     tested = {key for key, *_ in CASES}
     for limit in LIMITS:
         assert any(limit.key.replace("*", kind) in tested for kind in limit.kinds), limit.key
+
+
+def test_a_sum_over_an_image_has_no_window() -> None:
+    """Commands that add to the sums of others sum an image of any size."""
+    narrow = device(avgpool={"kernel_max": [3, 3], "kernel_area_max": 4})
+    assert refusals(Sample(qint.GlobalSumPoolOp, "", (i(8, 1, 4, 4, 2),)).build(), narrow) == []
+
+
+def test_groups_of_whole_vectors() -> None:
+    """A device without groups takes each group by itself if its channels are vectors of the device's layout."""
+    whole = Sample(qint.Conv2DOp, "", (i(8, 1, 9, 9, 64), i(8, 32, 3, 3, 32)), groups(2))
+    parts = Sample(qint.Conv2DOp, "", (i(8, 1, 9, 9, 64), i(8, 40, 3, 3, 32)), groups(2))
+    assert refusals(whole.build(), device(conv2d={})) == []
+    assert len(refusals(parts.build(), device(conv2d={}))) == 1
+    assert refusals(parts.build(), device(conv2d={"groups": True})) == []
 
 
 def test_operations_that_a_device_lacks() -> None:

@@ -4,8 +4,10 @@ A key is written as in a program file, `array.lanes.k`. A memory or a queue is n
 entry of another list by its number from 0 on, `array.modes.0.rate`.
 """
 
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from pydantic import ValidationError
@@ -17,6 +19,47 @@ from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 
 D = TypeVar("D", bound=Table)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A key of a device file with another value, as plain data of the file.
+
+    key     the key, such as `ops.conv2d.stride_max`
+    now     its value; None if the file leaves it out
+    needed  its value instead
+    """
+
+    key: str
+    now: object
+    needed: object
+
+    def __str__(self) -> str:
+        now = "none" if self.now is None else toml_value(self.now)
+        return f"{self.key}: {now} → {toml_value(self.needed)}"
+
+
+def toml_value(value: object) -> str:
+    """A value in TOML, in one line; numbers, truth values and quoted text look as in JSON."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{key} = {toml_value(each)}" for key, each in cast(dict[str, object], value).items())
+        return f"{{ {inner} }}" if inner else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, cast(list[object], value)))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def value_of(device: Table, key: str) -> object:
+    """The value of a key, or its default, as plain data; None if it has neither."""
+    found: Any = device.model_dump(mode="json", by_alias=True)
+    for word in key.split("."):
+        if isinstance(found, list):
+            entries = cast(list[Any], found)
+            named = [str(each.get("id", number)) for number, each in enumerate(entries)]
+            found = entries[named.index(word)] if word in named else None
+        else:
+            found = cast(dict[str, Any], found).get(word) if isinstance(found, dict) else None
+    return found
 
 
 def changed(device: D, changes: Mapping[str, object]) -> D:

@@ -1,10 +1,9 @@
 """What there is to know about a device at a glance, as plain data, and its keys as the text of a device file."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from qmlir.devices.description.changing import data_of
+from qmlir.devices.description.changing import data_of, toml_value
 from qmlir.devices.description.device import Device
 from qmlir.devices.description.reading import load_device, shipped_devices
 
@@ -63,10 +62,10 @@ def summary(device: Device) -> dict[str, Any]:
 def toml_of(device: Device) -> str:
     """Returns a device as the text of a device file, with the keys that were given."""
     data = data_of(device)
-    lines = [f"{key} = {_value(value)}" for key, value in data.items() if not _is_table(value)]
+    lines = [f"{key} = {toml_value(value)}" for key, value in data.items() if not _is_table(value)]
     for key, value in data.items():
         for header, table in _tables(key, value):
-            lines += ["", header, *(f"{name} = {_value(inner)}" for name, inner in table.items())]
+            lines += ["", header, *(f"{name} = {toml_value(inner)}" for name, inner in table.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -85,13 +84,3 @@ def _tables(key: str, value: object) -> Iterator[tuple[str, Mapping[str, object]
         return
     for each in cast(list[dict[str, object]], value):
         yield f"[[{key}]]", each
-
-
-def _value(value: object) -> str:
-    """A value in TOML; numbers, truth values and quoted text look as in JSON."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{key} = {_value(each)}" for key, each in cast(dict[str, object], value).items())
-        return f"{{ {inner} }}" if inner else "{}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, cast(list[object], value)))}]"
-    return json.dumps(value, ensure_ascii=False)

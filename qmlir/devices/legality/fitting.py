@@ -37,9 +37,7 @@ def beyond_memories(operations: Sequence[Operation], device: Device) -> str | No
         operations: The operations of the layer in order, without constants. Tensors lie in the external memory.
         device: The device.
     """
-    engines = Engines.of(device)
-    beyond = [*_beyond(operations, engines), *_tables_beyond(operations, engines)]
-    if not beyond:
+    if not (beyond := too_large_for(operations, device)):
         return None
     got = ", ".join(f"{size} bytes of {role} in {room}" for role, size, room in beyond)
     return f"the smallest tile must fit the memories, got {got} (memory.bytes)"
@@ -47,6 +45,12 @@ def beyond_memories(operations: Sequence[Operation], device: Device) -> str | No
 
 Beyond = tuple[Role, int, int]
 """A role whose region is too small, the bytes that it needs, and the bytes of the region."""
+
+
+def too_large_for(operations: Sequence[Operation], device: Device) -> list[Beyond]:
+    """What of the smallest tile of a layer exceeds its region."""
+    engines = Engines.of(device)
+    return [*_beyond(operations, engines), *_tables_beyond(operations, engines)]
 
 
 def _beyond(operations: Sequence[Operation], engines: Engines) -> Iterator[Beyond]:
@@ -185,3 +189,24 @@ def windows_of(op: PoolOp) -> Work:
         *as_images(shape_of(op.x))[1], *as_images(shape_of(op.y))[1], kernel=op.window_values(),
         stride=op.stride_values(), dilation=op.dilation_values(), before=(top, left),
     )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sums over images
+
+
+def most_summed(device: Device) -> tuple[int, int]:
+    """The rows and columns of the largest image that one command sums: what the windows of pools may have."""
+    limits = device.ops.avgpool
+    rows, columns = (limits and limits.kernel_max) or (MOST, MOST)
+    if (area := limits and limits.kernel_area_max) is None:
+        return rows, columns
+    rows = min(rows, area)
+    return rows, min(columns, area // rows)
+
+
+def arranged_image(rows: int, columns: int, most: tuple[int, int]) -> tuple[int, int]:
+    """The rows and columns of the same pixels for which a sum needs the fewest commands; their order does not count."""
+    pixels = rows * columns
+    shapes = [(rows, columns), *((n, pixels // n) for n in range(1, pixels + 1) if pixels % n == 0)]
+    return min(shapes, key=lambda shape: -(-shape[0] // most[0]) * -(-shape[1] // most[1]))

@@ -19,12 +19,13 @@ from typing import Any, cast
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Operation
 
+from qmlir.devices.description.changing import Change
 from qmlir.devices.description.device import Device
 from qmlir.devices.legality.fitting import beyond_memories
 from qmlir.devices.legality.least import beyond_commands
 from qmlir.devices.model import properties
 from qmlir.devices.model.engines import Engines
-from qmlir.devices.model.properties import RightShifts, Sums, Whole, products
+from qmlir.devices.model.properties import RightShifts, Sums, WholeVectors, products
 from qmlir.devices.model.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
@@ -111,9 +112,15 @@ def refusals(op: Operation, device: Device) -> list[str]:
         return [f"{device.name} has no {kind} (ops.{kind})"]
     return [
         f"{limit.text(wanted)}, got {limit.shown(got, wanted)} ({limit.key.replace('*', kind)})"
-        for limit, wanted in limits_of(device, kind)
-        if (got := limit.got(op)) is not None and not limit.fits(got, wanted)
+        for limit, got, wanted in broken_limits(op, kind, device)
     ]
+
+
+def broken_limits(op: Operation, kind: str, device: Device) -> Iterator[tuple[Limit, Any, Any]]:
+    """Yields the limits that an operation breaks, with what the operation has and what the device allows."""
+    for limit, wanted in limits_of(device, kind):
+        if (got := limit.got(op)) is not None and not limit.fits(got, wanted):
+            yield limit, got, wanted
 
 
 def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
@@ -180,8 +187,6 @@ def _bits(integer: str) -> int:
 
 
 def _both_at_most(got: tuple[int, int], most: tuple[int, int]) -> bool:
-    if isinstance(got, Whole):
-        return got.within(most) is not None
     return got[0] <= most[0] and got[1] <= most[1]
 
 
@@ -202,8 +207,9 @@ LIMITS = (
     Limit("ops.*.stride_max", WINDOWED, "strides are at most {wanted}", properties.stride),
     Limit("ops.*.dilation_max", WINDOWED, "dilations are at most {wanted}", properties.dilation),
     Limit("ops.*.padding_max", WINDOWED, "padding is at most {wanted} on each side", properties.padding),
-    Limit("ops.conv2d.groups", ["conv2d"], "channels fall into {wanted} group", lambda op: op.group_count(),
-          lambda device, kind: None if device.ops.conv2d and device.ops.conv2d.groups else 1),
+    Limit("ops.conv2d.groups", ["conv2d"], "channels fall into {wanted}", properties.groups,
+          lambda device, kind: None if device.ops.conv2d and device.ops.conv2d.groups
+          else WholeVectors(device.layout.channels), lambda got, wanted: wanted.take(got)),
     Limit("ops.conv2d.channels_multiple", ["conv2d"], "input channels are a multiple of {wanted}",
           lambda op: shape_of(op.x)[-1], fits=lambda got, wanted: got % wanted == 0),
     Limit("ops.depthwise", ["depthwise"], "each input channel has {wanted} output channel",
@@ -299,7 +305,7 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
         return []  # a storage cast renames the same bytes
     if isinstance(op, CastOp):
         return ["what comes from the caller or goes there is cast by the host"]
-    if not _has_elements(op):  # the limits of a device file apply to elements
+    if not has_elements(op):  # the limits of a device file apply to elements
         return [ELEMENTS]
     if found := refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]:
         return found
@@ -308,7 +314,8 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
     return [] if beyond is None else [beyond]
 
 
-def _has_elements(op: Operation) -> bool:
+def has_elements(op: Operation) -> bool:
+    """Whether no tensor of an operation is empty."""
     return all(prod(shape_of(value)) for value in (*op.operands, *op.results))
 
 
@@ -334,7 +341,7 @@ def _ends_sums(op: Operation) -> bool:
 ELEMENTS = "tensors have elements"
 
 RULES: Sequence[tuple[str, Callable[[Operation], bool]]] = (
-    (ELEMENTS, _has_elements),
+    (ELEMENTS, has_elements),
     ("weights and bias are constants", _has_constants),
     ("sums end in one change of scale to 8 or 16 bits", _ends_sums),
     ("data of other layers has 8 or 16 bits", _is_narrow),
@@ -359,12 +366,16 @@ class Legality:
     operation   its kind, such as `qint.conv2d`
     macs        products that it computes
     refusals    why the device does not compute it, a sentence each; empty if the device computes it
+    keys        the changes of the device file that together would bring it to the device
+    no_key      why no change of the file would; empty if some would, and if the device computes it
     """
 
     node: str
     operation: str
     macs: int
     refusals: tuple[str, ...]
+    keys: tuple[Change, ...] = ()
+    no_key: str = ""
 
 
 def legality_of(
@@ -377,8 +388,8 @@ def legality_of(
         device: The device.
         host: The operations that the host computes, with the reasons; by default those that the device cannot compute.
     """
-    found = {op: reasons(op, device) for op in _computing(module)} if host is None else host
-    return [Legality(source_nodes(op), op.name, products(op), tuple(found.get(op, ()))) for op in _computing(module)]
+    found = {op: reasons(op, device) for op in computing(module)} if host is None else host
+    return [Legality(source_nodes(op), op.name, products(op), tuple(found.get(op, ()))) for op in computing(module)]
 
 
 def source_nodes(op: Operation) -> str:
@@ -391,7 +402,7 @@ def source_nodes(op: Operation) -> str:
     return node_name(named if NAME.on(named) else op)
 
 
-def _computing(module: ModuleOp) -> Iterator[Operation]:
+def computing(module: ModuleOp) -> Iterator[Operation]:
     """Yields the operations that compute or move data; a change of type alone does neither."""
     for op in module.walk():
         if isinstance(op, TensorOp) and not isinstance(op, ConstantOp | StorageCastOp):

@@ -96,30 +96,11 @@ def _numbers(value: SSAValue) -> Int64s:
 # The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors.
 
 
-class Whole(NamedTuple):
-    """The window of a sum over an image: its pixels, which a device may read as another number of rows and columns."""
-
-    rows: int
-    columns: int
-
-    def within(self, most: tuple[int, int]) -> "Whole | None":
-        """The same pixels in at most so many rows and columns; None if no number of rows and columns is allowed."""
-        pixels = self.rows * self.columns
-        if self.rows <= most[0] and self.columns <= most[1]:
-            return self
-        least = -(-pixels // most[1])
-        rows = next((n for n in range(max(least, 1), min(most[0], pixels) + 1) if pixels % n == 0), None)
-        return None if rows is None else Whole(rows, pixels // rows)
-
-
 def window(op: Operation) -> tuple[int, int] | None:
-    """Rows and columns of a window; for a global pool, the whole image."""
+    """Rows and columns of a window; None of a sum over an image, which several commands can add up."""
     match op:
         case qint.MaxPool2DOp() | qint.AveragePool2DOp():
             return op.window_values()
-        case qint.GlobalSumPoolOp():
-            _, rows, columns, _ = shape_of(op.x)
-            return Whole(rows, columns)
         case WindowOp():
             _, rows, columns, _ = shape_of(op.operands[1])
             return rows, columns
@@ -131,6 +112,13 @@ def area(op: Operation) -> int | None:
     """Rows · columns of a window; None if the operation has no window."""
     extents = window(op)
     return None if extents is None else extents[0] * extents[1]
+
+
+def met(op: Operation) -> int:
+    """How many elements of an image a pool meets for one of its result: those of a window, or of the whole image."""
+    if isinstance(op, qint.GlobalSumPoolOp):
+        return prod(shape_of(op.x)[1:3])
+    return area(op) or 1
 
 
 def stride(op: Operation) -> int | None:
@@ -156,11 +144,46 @@ def channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
     return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
 
 
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a convolution's channels: how many, and the input and output channels of each."""
+
+    count: int
+    inputs: int
+    outputs: int
+
+    def __str__(self) -> str:
+        return str(self.count) if self.count == 1 else f"{self.count} of {self.inputs} to {self.outputs} channels"
+
+
+def groups(op: qint.Conv2DOp) -> Groups:
+    """The groups of a convolution."""
+    count = op.group_count()
+    return Groups(count, shape_of(op.x)[-1] // count, shape_of(op.w)[0] // count)
+
+
+@dataclass(frozen=True)
+class WholeVectors:
+    """The groups of a device that has none of its own: each is convolved by itself where it is whole vectors.
+
+    channels   the channels of a vector
+    """
+
+    channels: int
+
+    def __str__(self) -> str:
+        return f"1 group or groups of a multiple of {self.channels}"
+
+    def take(self, groups: Groups) -> bool:
+        """Whether the groups are whole vectors, or one."""
+        return groups.count == 1 or not (groups.inputs % self.channels or groups.outputs % self.channels)
+
+
 def divisors(op: Operation) -> frozenset[int]:
     """The numbers of elements by which a pool divides."""
     if isinstance(op, qint.AveragePool2DOp):
         return frozenset(int(n) for n in op.counts().reshape(-1))
-    return frozenset({area(op) or 1})
+    return frozenset({met(op)})
 
 
 def narrow_types(op: Operation) -> frozenset[str]:
@@ -376,4 +399,4 @@ def _steps(op: Operation) -> int:
     if not isinstance(op, TensorOp | CastOp) or isinstance(op, MovementOp | StorageCastOp | nn.ConstantOp):
         return 0
     pools = isinstance(op, qint.MaxPool2DOp | qint.AveragePool2DOp | qint.GlobalSumPoolOp)
-    return sum(prod(shape_of(result)) for result in op.results) * ((area(op) or 1) if pools else 1)
+    return sum(prod(shape_of(result)) for result in op.results) * (met(op) if pools else 1)

@@ -13,11 +13,12 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.legality.limits import computes
+from qmlir.devices.legality.limits import computes, partner_of
 from qmlir.devices.model.boundary_transfers import call
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import HostOp, LayerOp, PartOp, YieldOp
@@ -25,7 +26,7 @@ from qmlir.dialects.quant.ops import CastOp
 from qmlir.errors import PipelineError
 from qmlir.ir.facts import DEVICE
 from qmlir.ir.passes import option
-from qmlir.ir.rewriting import node_name
+from qmlir.ir.rewriting import node_name, replace
 from qmlir.lowering.qint_to_npu.partition import Part, falls_back, partition
 from qmlir.lowering.qint_to_npu.prepare import prepare
 from qmlir.policies.ledger import decide, decision_of
@@ -66,6 +67,7 @@ def _divide(function: func.FuncOp, device: Device) -> None:
     _refuse_nothing(parts, device)
     _refuse_fallback(parts, device)
     _record(parts, device)
+    parts = [each for part in parts for each in _with_equivalents(part)]
     new = Block(arg_types=[a.type for a in old.args])
     values: dict[SSAValue, SSAValue] = dict(zip(old.args, new.args, strict=True))
     for before, after in values.items():
@@ -83,6 +85,19 @@ def _divide(function: func.FuncOp, device: Device) -> None:
     region.detach_block(old)
     region.add_block(new)
     old.erase(safe_erase=False)
+
+
+def _with_equivalents(part: Part) -> list[Part]:
+    """The parts with the operations that the device computes: one, or one for each pool that takes a pool's place."""
+    if part.equivalent is None:
+        return [part]
+    first, *others = part.operations
+    new = part.equivalent.form.build(first)
+    replace(PatternRewriter(first), first, new)
+    computing = [op for op in new if not isinstance(op, ConstantOp)]
+    if any(partner_of(op) is not None for op in computing):
+        return [Part([*computing, *others], on_host=False)]
+    return [Part([op], on_host=False) for op in computing]
 
 
 def _part(part: Part, values: dict[SSAValue, SSAValue], label: str, device: Device) -> PartOp:
@@ -185,4 +200,12 @@ def _record(parts: Sequence[Part], device: Device) -> None:
                 why = "; ".join(part.reasons[op])
                 decide(op, "quantized", "host", f"{before.reason.data}; the host computes it: {why}")
             else:
-                decide(op, "quantized", "device", f"{before.reason.data}; {device.name} computes it")
+                decide(op, "quantized", "device", f"{before.reason.data}; {device.name} computes it{_as(part, op)}")
+
+
+def _as(part: Part, op: Operation) -> str:
+    """What the device computes in place of an operation: `, as a convolution of …`; nothing if it computes that."""
+    made = part.equivalent
+    return (
+        "" if made is None or op not in (part.operations[0], partner_of(part.operations[0])) else f", as {made.words}"
+    )

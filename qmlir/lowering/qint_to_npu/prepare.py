@@ -11,8 +11,8 @@ from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qmlir.devices import Device
+from qmlir.devices.legality.equivalents import equivalent_of
 from qmlir.devices.legality.limits import reasons
-from qmlir.devices.model.properties import Whole
 from qmlir.dialects import nn, qint
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import shape_of
@@ -30,23 +30,30 @@ def prepare(block: Block, device: Device) -> None:
 
 
 def _image(op: nn.ReduceMaxOp, device: Device) -> tuple[int, int] | None:
-    """The rows and columns of a window over the reduced elements; None if they are not next to each other."""
+    """The rows and columns of a window over the reduced elements; None if they are not next to each other.
+
+    Where one window of the device takes all the elements in other rows and columns, these are the rows and columns.
+    """
     axes, shape = op.axes.get_values(), shape_of(op.x)
     if device.ops.maxpool is None or not prod(shape) or not axes or axes[-1] - axes[0] != len(axes) - 1:
         return None
-    image = Whole(shape[axes[0]], prod(shape[axis] for axis in axes[1:]))
-    most = device.ops.maxpool.kernel_max
-    return image if most is None else image.within(most)
+    rows, columns = shape[axes[0]], prod(shape[axis] for axis in axes[1:])
+    most, pixels = device.ops.maxpool.kernel_max, rows * columns
+    if most is None or (rows <= most[0] and columns <= most[1]):
+        return rows, columns
+    least = -(-pixels // most[1])
+    fitting = next((n for n in range(least, min(most[0], pixels) + 1) if pixels % n == 0), None)
+    return (rows, columns) if fitting is None else (fitting, pixels // fitting)
 
 
 def _as_pool(op: nn.ReduceMaxOp, image: tuple[int, int], device: Device) -> None:
-    """Replaces a reduction by a pool between reshapes, unless there are reasons against the pool."""
+    """Replaces a reduction by a pool between reshapes, unless there are reasons against the pool and equivalents."""
     axes, shape = op.axes.get_values(), shape_of(op.x)
     images = ints((prod(shape[: axes[0]]), *image, prod(shape[axes[-1] + 1 :])))
     before = nn.ReshapeOp.make([op.x], {"shape": images})
     pool = qint.MaxPool2DOp.make([before.results[0]], {"window": ints(image)})
     after = nn.ReshapeOp.make([pool.y], {"shape": ints(shape_of(op.y))})
-    if reasons(pool, device):
+    if reasons(pool, device) and equivalent_of(pool, device) is None:
         for new in (after, pool, before):
             new.erase()
     else:

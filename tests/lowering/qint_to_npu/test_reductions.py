@@ -13,6 +13,9 @@ import qmlir
 from qmlir.analysis.placement import judge
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
+from qmlir.isa.commands import Reduce
 from tests.frontends.tflite.files import Op, T, constant, model
 
 DEVICES = ("nvdla-small", "ethos-u55-like")
@@ -95,23 +98,59 @@ def test_tflite(kind: str, axes: list[int], keep_dims: bool, device: str, tmp_pa
     assert np.array_equal(qmlir.compile(module, target=device)(x), qmlir.reference(module)(x))
 
 
-def test_pixels_that_have_no_allowed_number_of_rows() -> None:
-    """81 pixels are 9 rows of 9 columns and no others that fit 8 by 8; 50 are 10 by 5, which fit 16 by 8."""
-    device = qmlir.load_device("nvdla-small")
-    text = """
-    func.func @main(%x: tensor<1x{n}x1x4xi8>) -> tensor<1x1x1x4xi8> {{
-      %a = qint.global_sum_pool %x : tensor<1x{n}x1x4xi8> -> tensor<1x1x1x4xi32>
-      %y = qint.requantize %a {{multiplier = array<i32: 1073741824>, shift = array<i32: -5>, contract = "away16",
-        min = -128 : i32, max = 127 : i32}} : tensor<1x1x1x4xi32> -> tensor<1x1x1x4xi8>
-      func.return %y : tensor<1x1x1x4xi8>
-    }}"""
-    from qmlir.ir.context import make_context
-    from qmlir.ir.source import parse_text
+SUM = """
+func.func @main(%x: tensor<2x{rows}x{columns}x5xi8>) -> tensor<2x1x1x5xi8> {{
+  %a = qint.global_sum_pool %x : tensor<2x{rows}x{columns}x5xi8> -> tensor<2x1x1x5xi32>
+  %y = qint.requantize %a {{multiplier = array<i32: 1073741824>, shift = array<i32: -5>, contract = "away16",
+    min = -128 : i32, max = 127 : i32}} : tensor<2x1x1x5xi32> -> tensor<2x1x1x5xi8>
+  func.return %y : tensor<2x1x1x5xi8>
+}}"""
 
-    for pixels, wide, fits in ((81, 8, False), (49, 8, True), (50, 16, True), (50, 8, False), (64, 8, True)):
-        module = parse_text(make_context(), text.format(n=pixels), "network")
-        narrow = device.with_({"ops.avgpool.kernel_max": [wide, 8]})
-        judged = judge(module, narrow)
-        assert any(v.refusals for v in judged) != fits
-        if not fits:
-            assert f"a window has at most {wide}x8 elements, got {pixels}x1 (ops.avgpool.kernel_max)" in str(judged)
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "most", "commands"),
+    [
+        (81, 1, {"kernel_max": [8, 8]}, 4),  # 9 rows of 9 pixels, which are 2 by 2 windows
+        (49, 1, {"kernel_max": [8, 8]}, 1),
+        (50, 1, {"kernel_max": [16, 8]}, 1),  # 10 rows of 5
+        (25, 5, {"kernel_max": [8, 8]}, 4),
+        (11, 13, {"kernel_max": [4, 4], "kernel_area_max": 8}, 21),  # 4 by 2 pixels at a time
+        (7, 7, {}, 1),
+    ],
+)
+def test_a_sum_over_an_image_of_any_size(rows: int, columns: int, most: dict[str, Any], commands: int) -> None:
+    """Commands of at most a window's size add to the sums of those before."""
+    device = qmlir.load_device("nvdla-small").with_({"ops.avgpool": most})
+    module = parse_text(make_context(), SUM.format(rows=rows, columns=columns), "network")
+    assert not any(v.refusals for v in judge(module, device))
+    compiled = qmlir.compile(module, target=device)
+    reduces = [command for command in compiled.program.commands if isinstance(command, Reduce)]
+    assert len(reduces) == 2 * commands  # of two images
+    high, wide = most.get("kernel_max", [rows, columns])
+    area = most.get("kernel_area_max", high * wide)
+    assert all(c.rows <= high and c.columns <= wide and c.rows * c.columns <= area for c in reduces)
+    x = np.random.default_rng(0).integers(-128, 128, (2, rows, columns, 5)).astype(np.int8)
+    assert np.array_equal(compiled(x), qmlir.reference(module)(x))
+
+
+def test_the_host_keeps_a_sum_that_it_computes_sooner() -> None:
+    """A device that sums one element a cycle, beside a host that reads four bytes: the reason names both."""
+    nvdla = qmlir.load_device("nvdla-small")
+    text = """
+    func.func @main(%x: tensor<1x25x5x64xi8>) -> tensor<1x1x1x64xi8> {
+      %z = qint.add %x, %x {multipliers = array<i64: 65536, 65536>, shift = 20 : i32, min = -128 : i32, max = 127 : i32}
+        : tensor<1x25x5x64xi8>, tensor<1x25x5x64xi8> -> tensor<1x25x5x64xi8>
+      %a = qint.global_sum_pool %z : tensor<1x25x5x64xi8> -> tensor<1x1x1x64xi32>
+      %y = qint.requantize %a {multiplier = array<i32: 1073741824>, shift = array<i32: -5>, contract = "away16",
+        min = -128 : i32, max = 127 : i32} : tensor<1x1x1x64xi32> -> tensor<1x1x1x64xi8>
+      func.return %y : tensor<1x1x1x64xi8>
+    }"""
+    module = parse_text(make_context(), text, "network")
+    refused = {v.operation: v.refusals for v in judge(module, nvdla) if v.refusals}
+    (why,) = refused["qint.global_sum_pool"]
+    assert why.startswith("what nvdla-small computes instead must take no more cycles than the host, got ")
+    assert why.endswith(" more as a sum of 4 parts (fallback)")
+    assert refused["qint.requantize"] == (f"qint.global_sum_pool, with which it runs, stays on the host: {why}",)
+    slow = nvdla.with_({"fallback.macs_per_cycle": 0.25})
+    assert not any(v.refusals for v in judge(module, slow))
+    assert qmlir.compile(module, target=slow).predicted_cycles > qmlir.compile(module, target=nvdla).predicted_cycles

@@ -9,9 +9,8 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description.device import Queue
-from qmlir.devices.legality.fitting import MOST, pool_room, windows_of
+from qmlir.devices.legality.fitting import MOST, arranged_image, most_summed, pool_room, windows_of
 from qmlir.devices.legality.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
-from qmlir.devices.model.properties import Whole
 from qmlir.devices.model.stored import Copy, copies
 from qmlir.devices.model.work import Work
 from qmlir.dialects import qint
@@ -242,25 +241,32 @@ def tile_reduction(
     op: qint.GlobalSumPoolOp,
     chain: Sequence[Operation],
 ) -> None:
-    """Emits the commands that sum an image, some channels and rows at a time, and the operations after them."""
+    """Emits the commands that sum an image, some channels and rows at a time, and the operations after them.
+
+    Commands that add to the sums of others sum an image of any size, each as much of it as a window may have.
+    """
     pool, post = emitter.engines.pool, emitter.engines.post
     sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     others = {v: emitter.views(v) for step in chain for v in step.operands if v.owner not in (op, *chain)}
     room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
-    sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
-    for n, (source, target) in enumerate(zip(_arranged(sources, emitter), targets, strict=True)):
+    sums_room, whole = emitter.regions[emitter.engines.sums.id, "acc"].size // 2, most_summed(emitter.device)
+    for n, (source, target) in enumerate(zip(_arranged(sources, whole), targets, strict=True)):
         rows, columns, channels = source.shape
         some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
         for _, _, at in boxes((1, 1, channels), (1, 1, some)):
             sums = emitter.tile(emitter.engines.sums, (1, 1, len(at)), 32, "acc")
             most = max(room // (source.bits // 8), len(at))
-            for first, (seen_rows, seen_columns, _) in enumerate(split((rows, columns, len(at)), most)):
+            init = Init.ZERO
+            for seen_rows, seen_columns, _ in split((rows, columns, len(at)), most):
                 tile = emitter.load(source.box(seen_rows, seen_columns, at), pool)
-                emitter.issue(
-                    pool, Reduce, source=tile.spot, rows=tile.shape[0], columns=tile.shape[1],
-                    channels=tile.shape[2], row_pitch=tile.row_pitch, pixel_pitch=tile.pixel_pitch, sums=sums.spot,
-                    init=Init.ACCUMULATE if first else Init.ZERO, **reduction_fields(op),
-                )  # fmt: skip
+                for box in boxes(tile.shape, (*whole, len(at))):
+                    image = tile.box(*box)
+                    emitter.issue(
+                        pool, Reduce, source=image.spot, rows=image.shape[0], columns=image.shape[1],
+                        channels=image.shape[2], row_pitch=image.row_pitch, pixel_pitch=image.pixel_pitch,
+                        sums=sums.spot, init=init, **reduction_fields(op),
+                    )  # fmt: skip
+                    init = Init.ACCUMULATE
             part = target.box(range(1), range(1), at)
             loaded = {v: emitter.load(views[n].box(range(1), range(1), at), post) for v, views in others.items()}
             written = emitter.room(part, post)
@@ -268,16 +274,12 @@ def tile_reduction(
             emitter.store(written, part, post)
 
 
-def _arranged(images: Sequence[View], emitter: Emitter) -> list[View]:
-    """Dense images, with as many rows and columns as the windows of the device's pools may have."""
-    pool = emitter.device.ops.avgpool
-    if pool is None or pool.kernel_max is None:
-        return list(images)
+def _arranged(images: Sequence[View], most: tuple[int, int]) -> list[View]:
+    """Dense images with as many rows and columns as need the fewest commands."""
     arranged: list[View] = []
     for image in images:
         rows, columns, channels = image.shape
-        found = Whole(rows, columns).within(pool.kernel_max)
-        height, width = (rows, columns) if found is None else found
+        height, width = arranged_image(rows, columns, most)
         arranged.append(View.dense(image.memory, image.spot, (height, width, channels), image.bits))
     return arranged
 
