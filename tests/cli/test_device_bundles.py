@@ -179,8 +179,10 @@ def build(folder: Path, language: Sequence[str], source: str, files: Sequence[st
     return program
 
 
-def emulated(folder: Path, cpu: str, source: str, files: Sequence[str], level: str = "-Os") -> int:
-    """The status of a program without a library on an emulated processor."""
+def emulated(
+    folder: Path, cpu: str, source: str, files: Sequence[str], level: str = "-Os", seconds: float = 300
+) -> int:
+    """The status of a program without a library on an emulated processor, which ends within some seconds."""
     target = TARGETS[cpu]
     compiler, emulator = tool(target.gcc[0]), tool(target.emulator[0])
     (folder / "start.c").write_text(target.start)
@@ -189,7 +191,7 @@ def emulated(folder: Path, cpu: str, source: str, files: Sequence[str], level: s
     command = [compiler, *target.gcc[1:], *options, "-ffunction-sections", "-fdata-sections", "-o", "net.elf"]
     subprocess.run([*command, "start.c", source, *files, "-lgcc"], cwd=folder, check=True)
     command = [emulator, *target.emulator[1:], "net.elf"]
-    return subprocess.run(command, cwd=folder, check=False, timeout=300, stdin=subprocess.DEVNULL).returncode
+    return subprocess.run(command, cwd=folder, check=False, timeout=seconds, stdin=subprocess.DEVNULL).returncode
 
 
 @pytest.mark.slow
