@@ -320,6 +320,29 @@ def test_cmake_builds_and_tests_two_networks_with_one_runtime(small: Callable[[s
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["cortex-m4", "rv32imc"])
+def test_cmake_links_what_the_compiler_calls(small: Callable[[str], Small], tmp_path: Path, cpu: str) -> None:
+    """A program without a library gets the divisions of 64 bits that the model has, and the processor has not."""
+    cmake, compiler = tool("cmake"), TARGETS[cpu].gcc
+    folder = bundle(small("nmp"), tmp_path / "out", "nmp", "--cpu", cpu, "--io", "int8")
+    tool(compiler[0])
+    options = {
+        "CMAKE_SYSTEM_NAME": "Generic",
+        "CMAKE_C_COMPILER": compiler[0],
+        "CMAKE_C_COMPILER_WORKS": "1",
+        "CMAKE_C_FLAGS": " ".join([*compiler[1:], "-Os", "-ffreestanding", "-nostdlib"]),
+    }
+    given = [f"-D{name}={value}" for name, value in options.items()]
+    subprocess.run([cmake, "-S", folder, "-B", tmp_path / "build", *given], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", tmp_path / "build"], check=True, capture_output=True)
+    symbols = subprocess.run(
+        [tool(compiler[0].replace("gcc", "nm")), tmp_path / "build" / "net_selftest"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert re.search(r" [Tt] (__aeabi_ldivmod|__divdi3)$", symbols, re.MULTILINE)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["static", "dynamic"])
 def test_states_live_from_call_to_call(tmp_path: Path, api: str) -> None:
     (tmp_path / "delay.mlir").write_text(DELAY)
