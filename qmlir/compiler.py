@@ -478,13 +478,14 @@ def compile(
     if target is None:
         debug, chosen = arguments.flag_given("debug_info", debug_info), arguments.memory_given(memory, sharers)
         return to_machine_code(lowered, sharers, machine, memory=chosen, debug_info=debug)
+    from qmlir.backends.layered import layer_program
     from qmlir.backends.simulated import simulated
     from qmlir.devices import text_of
 
     Pipeline(*stages.to_layers(text_of(target))).apply(lowered, make_context(), verify_each=stages.VERIFY_LOOPS)
-    entries = decisions(lowered)
+    entries, layered = decisions(lowered), layer_program(lowered)
     Pipeline(*stages.TO_COMMANDS).apply(lowered, make_context(), verify_each=stages.VERIFY_LOOPS)
-    return simulated(lowered, lambda routine: to_machine_code(routine, sharers).run_in_order, entries)
+    return simulated(lowered, lambda routine: to_machine_code(routine, sharers).run_in_order, entries, layered)
 
 
 def load_program(path: str | Path, target: "Accelerator") -> "Simulated":

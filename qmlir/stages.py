@@ -124,12 +124,19 @@ buffers stay: they are a few registers' worth, which LLVM keeps in registers whe
 of the caller's."""
 
 
-def to_plan(threads: int = 1, memory: str = "fast") -> Sequence[Step]:
-    """Calls of kernels → calls for several threads, on one arena that is planned from liveness."""
+def to_plan(threads: int = 1, memory: str = "fast", hook: str | None = None) -> Sequence[Step]:
+    """Calls of kernels → calls for several threads, on one arena that is planned from liveness.
+
+    Args:
+        threads: Threads that one call of the network may use.
+        memory: "fast", or "small" for an arena as small as possible.
+        hook: The function that is told where layers begin and end; None for none.
+    """
     share: Step = ("share-items", {"threads": threads})
+    told: Sequence[Step] = () if hook is None else (("call-layers", {"function": hook}),)
     if memory == "fast":
-        return (share, "hoist-scratch", "plan-memory")
-    return (share, ("hoist-scratch", {"least": LEAST_SMALL}), "stripe-calls", ("plan-memory", _small(memory)))
+        return (share, "hoist-scratch", "plan-memory", *told)
+    return (share, ("hoist-scratch", {"least": LEAST_SMALL}), "stripe-calls", ("plan-memory", _small(memory)), *told)
 
 
 def to_llvm(features: str = "", index_bitwidth: int = 64) -> Sequence[Step]:

@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from qmlir.backends.layered import LayerProgram
 from qmlir.backends.npu import SIMULATORS
 from qmlir.backends.npu.accesses import Accesses
 from qmlir.backends.npu.execute import Report, Simulator, Watch
@@ -21,6 +22,7 @@ from qmlir.backends.npu.trace import Trace, traced
 from qmlir.backends.npu.vectors import IMAGES, INDEX, Recorder
 from qmlir.backends.npu.words import Words, encoded
 from qmlir.devices import Device
+from qmlir.devices.model.encoder import layer_encoder_of
 from qmlir.devices.model.module import (
     Filled,
     Placed,
@@ -190,6 +192,7 @@ class Simulated(CallableNetwork):
     ledger     where each operation runs, with the reason for each on the host; empty if the program was loaded
     filled     how full each external memory is, by the memory's name; empty if the program was loaded
     buffers    where each buffer lies, and from which command to which; empty if the program was loaded
+    layered    the layers in the device's own words, where its encoder takes layers; None if the program was loaded
     seen       receives the tensors with names of each sample that is run; None, the default, if nobody asks for them
     watch      sees the memories before each command of a call; None, the default, if nobody asks for them
     at_once    the number of samples that are worth running together
@@ -207,6 +210,7 @@ class Simulated(CallableNetwork):
         filled: Mapping[str, Filled] | None = None,
         buffers: Sequence[Placed] = (),
         simulator: str = "auto",
+        layered: LayerProgram | None = None,
     ):
         """Prepares the simulator for a program.
 
@@ -220,11 +224,13 @@ class Simulated(CallableNetwork):
             buffers: Where each buffer lies; `first` and `last` are numbers of the program's commands.
             simulator: What executes the commands: the model in "c", compiled by a C compiler, or "python". By default
                 the former where it saves time. Both give the same bits, costs and faults.
+            layered: The layers in the device's own words, where its encoder takes layers.
 
         Raises:
             StreamError: The program was made for another device.
         """
         super().__init__(_signature(program, routines))
+        self.layered = layered
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
@@ -338,7 +344,7 @@ class Simulated(CallableNetwork):
 
     def _with(self, program: Program, buffers: Sequence[Placed], simulator: str) -> "Simulated":
         given = (program, self.device, self.routines, self.native, self.ledger, self.filled)
-        return Simulated(*given, buffers, simulator)
+        return Simulated(*given, buffers, simulator, self.layered)
 
     @property
     def simulated_by(self) -> str | None:
@@ -362,12 +368,20 @@ class Simulated(CallableNetwork):
 
     @property
     def words(self) -> Words:
-        """The commands in the device's own words, by the encoder that its file names.
+        """The commands, or the layers, in the device's own words, by the encoder that its file names.
 
         Raises:
+            QmlirError: The encoder takes layers, which a program's file does not have.
             PluginError: The encoder raises, or yields no words of its width.
         """
-        return encoded(self.program, self.device)
+        if layer_encoder_of(self.device) is None:
+            return encoded(self.program, self.device)
+        if self.layered is None:
+            raise QmlirError(
+                "the program must have layers for an encoder of layers", got="commands of a program's file",
+                remedy="compile the network again",
+            )  # fmt: skip
+        return self.layered.words
 
     @property
     def predicted_cycles(self) -> int:
@@ -375,13 +389,16 @@ class Simulated(CallableNetwork):
         return predicted_cycles(self.program, self.device)
 
 
-def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) -> Simulated:
+def simulated(
+    module: ModuleOp, native: Native, ledger: Sequence[Entry] = (), layered: LayerProgram | None = None
+) -> Simulated:
     """Returns the callable of a module of placed and ordered commands.
 
     Args:
         module: The commands, and the functions that the host runs.
         native: Compiles such a function for this processor.
         ledger: The decision recorded for each operation.
+        layered: The layers in the device's own words, where its encoder takes layers.
 
     Raises:
         PipelineError: The module has no commands, or its buffers have no addresses.
@@ -396,7 +413,7 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
     COUNTS.set(host, COUNTS.of(module))
     kinds = [Host if isinstance(step, CallOp) else type(step.command.data) for step in steps_of(function)]
     buffers = _renumbered(placed_of(function), kinds, program)
-    return Simulated(program, device_of(module), host, native, ledger, filled_of(module), buffers)
+    return Simulated(program, device_of(module), host, native, ledger, filled_of(module), buffers, layered=layered)
 
 
 def _renumbered(buffers: Sequence[Placed], kinds: Sequence[type[Command]], program: Program) -> list[Placed]:

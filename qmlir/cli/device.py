@@ -410,6 +410,7 @@ def _say_host(entries: "Sequence[Entry]") -> None:
 
 def _write_words(executable: "Simulated", path: Path, emit: str) -> Path:
     """Writes the commands as text, or in the device's own words, for `--emit`."""
+    from qmlir.backends.layered import layers_listing
     from qmlir.backends.npu import words
     from qmlir.backends.npu.stream import listing
     from qmlir.cli.bundle import entry_name
@@ -421,6 +422,8 @@ def _write_words(executable: "Simulated", path: Path, emit: str) -> Path:
         return path
     own = executable.words
     match emit:
+        case "asm" if executable.layered is not None:
+            content = layers_listing(executable.layered)
         case "asm":
             said = words.decoded(own.all, device)
             content = words.words_listing(listing(program.commands if said is None else said, device), own)

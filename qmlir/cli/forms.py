@@ -103,7 +103,9 @@ def add_compile_options(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-BUNDLE_OPTIONS = {"--api": "api", "--weights-in": "weights_in", "--prefix": "prefix", "--archive": "archive"}
+BUNDLE_OPTIONS = {
+    "--api": "api", "--weights-in": "weights_in", "--prefix": "prefix", "--archive": "archive", "--layers": "layers"
+}  # fmt: skip
 """Options that are for bundles only, and their names among the parsed arguments."""
 
 
@@ -124,6 +126,8 @@ def add_bundle_options(parser: ArgumentParser) -> None:
     add("--weights-in", **choice(("object", "array", "file")), help=help)
     add("--prefix", metavar="NAME", help="prefix of all symbols and files (default: the model's name)")
     add("--archive", action="store_true", help="write a static library, .a, in place of the object")
+    help = "call a function of the program, NAME_layer, where each layer begins and ends, for measurements"
+    add("--layers", action="store_true", help=help)
 
 
 def refuse_batch(arguments: argparse.Namespace, elsewhere: bool) -> None:

@@ -347,5 +347,11 @@ KERNELS = Fact("qmlir.kernels", TEXTS, "module whose operations are numbered", _
 TIMED = Fact("qmlir.timed", INTEGERS, "module whose calls are timed", _HELD,
     "The number of the operation that each call computes; −1 if unknown.")  # fmt: skip
 
+TOLD = Fact("qmlir.told", TEXT, "module", _HELD,
+    "The function that the code tells where layers begin and end, which a program defines.")  # fmt: skip
+
+TOLD_LAYERS = Fact("qmlir.told_layers", INTEGERS, "module", _HELD,
+    "The operations whose layers it is told of, by the numbers that it gets.")  # fmt: skip
+
 EXTERNAL_FUNCTIONS = Fact("qmlir.external_functions", DICTIONARY, "module", _HELD,
     "What each external function is, by symbol (lowering/nn_to_loops/custom.py).")  # fmt: skip

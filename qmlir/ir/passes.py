@@ -173,6 +173,7 @@ PASSES: dict[str, str] = {
     "npu-tile": "qmlir.transforms.npu.tile.tile:NPUTilePass",
     "finish-loops": "qmlir.transforms.loops.finish_loops:FinishLoopsPass",
     "time-calls": "qmlir.transforms.loops.time_calls:TimeCallsPass",
+    "call-layers": "qmlir.transforms.loops.call_layers:CallLayersPass",
     "npu-place": "qmlir.transforms.npu.place:NPUPlacePass",
     "npu-order": "qmlir.transforms.npu.order:NPUOrderPass",
     "hoist-scratch": "qmlir.transforms.loops.hoist_scratch:HoistScratchPass",

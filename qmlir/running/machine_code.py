@@ -18,7 +18,7 @@ from qmlir.ir.signature import Signature, entry_functions, main_function, signat
 @collected_rarely
 def to_machine_code(
     module: ModuleOp, threads: int = 1, machine: Machine | None = None, *, counter: str | None = None,
-    memory: str = "fast", debug_info: bool = False, later: bool = False,
+    memory: str = "fast", debug_info: bool = False, later: bool = False, hook: str | None = None,
 ) -> Executable:  # fmt: skip
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
@@ -30,11 +30,13 @@ def to_machine_code(
             are one more output, behind the others. None for code without.
         memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
         debug_info: Whether debug lines name the layers.
+        hook: The function that the code tells where layers begin and end (`call-layers`), of a network whose operations
+            are numbered; None for code without.
         later: Whether machine code is generated when the object or a call is asked for, and not now: for callers that
             want the text, or the assembly alone.
     """
     machine = machine or Machine.host()
-    signatures = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
+    signatures = to_planned_loops(module, threads, machine, counter=counter, memory=memory, hook=hook)
     to_llvm = stages.to_llvm(_enabled(machine), machine.system.bits)
     Pipeline(*to_llvm).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
     (entry, signature), *others = signatures.items()
@@ -44,7 +46,7 @@ def to_machine_code(
 
 def to_planned_loops(
     module: ModuleOp, threads: int = 1, machine: Machine | None = None, *, counter: str | None = None,
-    memory: str = "fast",
+    memory: str = "fast", hook: str | None = None,
 ) -> Mapping[str, Signature]:  # fmt: skip
     """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
 
@@ -54,6 +56,7 @@ def to_planned_loops(
         machine: The processor to generate code for; by default this one.
         counter: As for `to_machine_code`.
         memory: As for `to_machine_code`.
+        hook: As for `to_machine_code`.
 
     Returns:
         The inputs and outputs of the code, of each entry by its name.
@@ -66,7 +69,7 @@ def to_planned_loops(
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         (entry, own), *_ = signatures.items()
         signatures = {entry: replace(own, outputs=(*own.outputs, readings))}
-    Pipeline(*stages.to_plan(threads, memory)).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
+    Pipeline(*stages.to_plan(threads, memory, hook)).apply(module, make_context(), verify_each=stages.VERIFY_LOOPS)
     return _in_place(module, signatures)
 
 

@@ -504,7 +504,7 @@ def test_what_bundles_do_not_take(
 
 
 def test_options_of_bundles_need_a_bundle(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for option in (("--prefix", "x"), ("--archive",), ("--api", "glow"), ("--weights-in", "array")):
+    for option in (("--prefix", "x"), ("--archive",), ("--api", "glow"), ("--weights-in", "array"), ("--layers",)):
         assert run("compile", small / "net.mlir", "-o", tmp_path / "net.o", *option) == 1
         assert f"{option[0]}: is for bundles" in capsys.readouterr().err
 

@@ -129,6 +129,33 @@ int main(void) {
 }
 """
 
+BY_HAND = """\
+#include "net.h"
+#include "net_vectors.h"
+static uint32_t moved, computed, by_hand = 1;
+static int submit(struct qmlir_npu *npu, uint32_t queue, const uint32_t *words, uint32_t count, uint32_t commands) {
+  int moves = NET_DMA_QUEUES >> queue & 1;
+  *(moves ? &moved : &computed) += commands;
+  if (!moves || by_hand) return net_model_hooks.submit(npu, queue, words, count, commands);
+  return 0; /* nobody moves them */
+}
+static const struct qmlir_npu_hooks hooks = {submit, 0, 0, 0, 0, 0, 0, 0, 0};
+static int8_t out[NET_OUTPUT0_ELEMENTS];
+static int differ(void) {
+  uint32_t i, different = 0;
+  if (net_init(net_model_memories, &hooks, net_model) || net_run((const int8_t *)net_input0, out)) return -1;
+  for (i = 0; i < NET_OUTPUT0_ELEMENTS; ++i) different += out[i] != ((const int8_t *)net_output0)[i];
+  return (int)different;
+}
+int main(void) {
+  by_hand = 0;
+  if (differ() <= 0 || !moved) return 1;
+  by_hand = 1;
+  return differ() || !computed ? 2 : 0;
+}
+"""
+"""A device whose loads and stores are the processor's work; without them, the outputs are others."""
+
 TWO = """\
 #include "one.h"
 #include "two.h"
@@ -179,8 +206,10 @@ def build(folder: Path, language: Sequence[str], source: str, files: Sequence[st
     return program
 
 
-def emulated(folder: Path, cpu: str, source: str, files: Sequence[str], level: str = "-Os") -> int:
-    """The status of a program without a library on an emulated processor."""
+def emulated(
+    folder: Path, cpu: str, source: str, files: Sequence[str], level: str = "-Os", seconds: float = 300
+) -> int:
+    """The status of a program without a library on an emulated processor, which ends within some seconds."""
     target = TARGETS[cpu]
     compiler, emulator = tool(target.gcc[0]), tool(target.emulator[0])
     (folder / "start.c").write_text(target.start)
@@ -189,7 +218,7 @@ def emulated(folder: Path, cpu: str, source: str, files: Sequence[str], level: s
     command = [compiler, *target.gcc[1:], *options, "-ffunction-sections", "-fdata-sections", "-o", "net.elf"]
     subprocess.run([*command, "start.c", source, *files, "-lgcc"], cwd=folder, check=True)
     command = [emulator, *target.emulator[1:], "net.elf"]
-    return subprocess.run(command, cwd=folder, check=False, timeout=300, stdin=subprocess.DEVNULL).returncode
+    return subprocess.run(command, cwd=folder, check=False, timeout=seconds, stdin=subprocess.DEVNULL).returncode
 
 
 @pytest.mark.slow
@@ -228,6 +257,19 @@ def test_a_program_without_a_library_runs_in_emulators(
 ) -> None:
     folder = bundle(small(device), tmp_path / "out", device, "--cpu", cpu, "--io", "int8")
     assert emulated(folder, cpu, "selftest.c", sources_of(folder)) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", shipped_devices())
+def test_a_processor_moves_what_a_device_without_dma_cannot(
+    small: Callable[[str], Small], tmp_path: Path, device: str
+) -> None:
+    folder = bundle(small(device), tmp_path / "out", device, "--cpu", "x86-64-v3", "--io", "int8")
+    queues = qmlir.load_device(device).queue
+    (mask,) = re.findall(r"#define NET_DMA_QUEUES (0x\w+) ", (folder / "net.h").read_text())
+    assert [q.id for n, q in enumerate(queues) if int(mask, 16) >> n & 1] == [q.id for q in queues if q.engine == "dma"]
+    (folder / "by_hand.c").write_text(BY_HAND)
+    assert status(build(folder, LANGUAGES["C99"], "by_hand.c", sources_of(folder))) == 0
 
 
 @pytest.mark.slow
@@ -315,6 +357,29 @@ def test_cmake_builds_and_tests_two_networks_with_one_runtime(small: Callable[[s
     subprocess.run([cmake, "-S", tmp_path, "-B", tmp_path / "build"], check=True, capture_output=True)
     subprocess.run([cmake, "--build", tmp_path / "build"], check=True, capture_output=True)
     assert status(tmp_path / "build" / "both") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["cortex-m4", "rv32imc"])
+def test_cmake_links_what_the_compiler_calls(small: Callable[[str], Small], tmp_path: Path, cpu: str) -> None:
+    """A program without a library gets the divisions of 64 bits that the model has, and the processor has not."""
+    cmake, compiler = tool("cmake"), TARGETS[cpu].gcc
+    folder = bundle(small("nmp"), tmp_path / "out", "nmp", "--cpu", cpu, "--io", "int8")
+    tool(compiler[0])
+    options = {
+        "CMAKE_SYSTEM_NAME": "Generic",
+        "CMAKE_C_COMPILER": compiler[0],
+        "CMAKE_C_COMPILER_WORKS": "1",
+        "CMAKE_C_FLAGS": " ".join([*compiler[1:], "-Os", "-ffreestanding", "-nostdlib"]),
+    }
+    given = [f"-D{name}={value}" for name, value in options.items()]
+    subprocess.run([cmake, "-S", folder, "-B", tmp_path / "build", *given], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", tmp_path / "build"], check=True, capture_output=True)
+    symbols = subprocess.run(
+        [tool(compiler[0].replace("gcc", "nm")), tmp_path / "build" / "net_selftest"],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+    assert re.search(r" [Tt] (__aeabi_ldivmod|__divdi3)$", symbols, re.MULTILINE)
 
 
 @pytest.mark.slow

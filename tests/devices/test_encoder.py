@@ -247,7 +247,8 @@ def test_names_of_packages(site: Path) -> None:
     assert found is not None
     assert (found.plugin.called, found.encoder.device.name) == ("mine of my-words 1.0", DEVICE)
     with pytest.raises(
-        PluginError, match=r"encoder number of my-words 1\.0 must be a subclass of Encoder, got 1 of type int"
+        PluginError,
+        match=r"encoder number of my-words 1\.0 must be a subclass of Encoder or LayerEncoder, got 1 of type int",
     ):
         encoder_of(device.with_({"encoder": "number"}))
     with pytest.raises(PluginError, match="must not offer the encoder twice"):

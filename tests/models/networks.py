@@ -125,7 +125,7 @@ def _vww_pictures(find: Find) -> Array:
     return _cropped(find, 96)[0] / np.float32(255)
 
 
-def _mobilenet(find: Find) -> tuple[Array, Array]:
+def mobilenet(find: Find) -> tuple[Array, Array]:
     x, labels = _cropped(find, 224)
     return x / np.float32(127.5) - 1, labels + 1  # class 0 is the background
 
@@ -138,7 +138,7 @@ NETWORKS = {
         Network("kws", "models/tflite/kws_dscnn_f32.tflite", _kws, 50, 450),
         Network("resnet8", "models/tflite/resnet8_cifar_f32.tflite", _resnet8, 200, 1800),
         Network("vww", "models/tflite/vww_mbv1_f32.tflite", _vww, 150, 128, _vww_pictures, 100),
-        Network("mobilenet", "models/tflite/mobilenet_v1_0.25_224_f32.tflite", _mobilenet, 25, 225),
+        Network("mobilenet", "models/tflite/mobilenet_v1_0.25_224_f32.tflite", mobilenet, 25, 225),
         Network("ultraface", "models/onnx/ultraface_RFB-320_simplified.onnx", _ultraface, 25, 100),
         Network("super_resolution", "models/onnx/super_resolution.onnx", _super_resolution, 25, 25),
     )

@@ -66,3 +66,28 @@ builtin.module attributes {npu.device = "nmp", npu.layers = ["a", "b"], npu.rest
 // CHECK-NEXT: %c = npu.buffer "act" 64 : i64 {role = "ifm", address = 0 : i64}
 // CHECK-NEXT: %d = npu.buffer "wgt" 64 : i64 {role = "weights", address = 0 : i64}
 // CHECK-NEXT: %e = npu.buffer "wgt" 64 : i64 {role = "weights", address = 64 : i64}
+
+// -----
+
+// Tiles of an external memory lie behind its tensors and constants, and the regions of their roles behind one another.
+builtin.module attributes {npu.device = "ethos-u55-like"} {
+  func.func @main() {
+    %x = npu.buffer "sram" 100 {role = "ifm", tensor = "x", port = #npu.port<"input", 0 : i64, "x", [100 : i64], "i8">} : !npu.buffer
+    %c = npu.buffer "sram" 20 {role = "ifm", contents = #qmlir.weights<tensor<20xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]>} : !npu.buffer
+    %f = npu.buffer "flash" 4 {role = "weights", contents = #qmlir.weights<tensor<4xi8>, [1, 2, 3, 4]>} : !npu.buffer
+    %s = npu.buffer "sram" 40 {role = "scales"} : !npu.buffer
+    %w = npu.buffer "sram" 100 {role = "weights"} : !npu.buffer
+    %v = npu.buffer "sram" 100 {role = "weights"} : !npu.buffer
+    npu.issue "dma" "move" source = %f[0] target = %w[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "dma" "move" source = %f[0] target = %v[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "dma" "move" source = %f[0] target = %s[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    npu.issue "dma" "move" source = %x[0] target = %c[0] size = 4 rows = 1 planes = 1 source_row = 0 source_plane = 0 target_row = 0 target_plane = 0
+    func.return
+  }
+}
+// CHECK:      %x = npu.buffer "sram" 100 : i64 {role = "ifm", tensor = "x", {{.*}}address = 0 : i64
+// CHECK-NEXT: %c = npu.buffer "sram" {{.*}}address = 112 : i64
+// CHECK-NEXT: %f = npu.buffer "flash" {{.*}}address = 0 : i64
+// CHECK-NEXT: %s = npu.buffer "sram" 40 : i64 {role = "scales", address = 368 : i64}
+// CHECK-NEXT: %w = npu.buffer "sram" 100 : i64 {role = "weights", address = 144 : i64}
+// CHECK-NEXT: %v = npu.buffer "sram" 100 : i64 {role = "weights", address = 256 : i64}

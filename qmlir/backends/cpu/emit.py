@@ -31,6 +31,7 @@ from qmlir.backends.cpu.permission import REQUEST
 from qmlir.backends.cpu.pool import pool_text
 from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, external_functions, weights_symbol
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import TOLD
 from qmlir.ir.types import is_integer, is_vector
 from qmlir.ir.upstream.llvm import (
     AddOp,
@@ -198,6 +199,8 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None, *, debug_info
         elif not op.body.blocks and op.sym_name.data in linked:
             pointers = ", ".join("ptr" for _ in op.function_type.inputs)
             parts.append(f"declare void @{symbol(op.sym_name.data)}({pointers})\n")
+        elif not op.body.blocks and op.sym_name.data == TOLD.of(module):
+            parts.append(f"declare void @{symbol(op.sym_name.data)}(i32, i32)\n")
         else:
             parts.append(_FunctionWriter(op, declarations, debug, alone=alone).text())
     if any(name.startswith("llvm.x86.tile") for name in declarations):

@@ -3,19 +3,21 @@
 devices/model/encoder.py says what an encoder is. A device without one has the 32-bit words of isa/encoding.py.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import index
-from typing import SupportsIndex
+from typing import SupportsIndex, TypeVar
 
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
-from qmlir.devices.model.encoder import Awaited, Issued, Located, Named, described, encoder_of, refusal
+from qmlir.devices.model.encoder import Awaited, Encoder, Issued, Located, command_encoder_of, described, refusal
 from qmlir.errors import UnsupportedError
 from qmlir.isa.commands import Arithmetic, Mark, Post, SetContext, decode
 from qmlir.isa.encoding import WORD_BITS, Command, Place, StreamError, field_kinds, mnemonic
-from qmlir.plugins import PluginError
+from qmlir.plugins import Plugin, PluginError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -23,8 +25,9 @@ class Words:
     """The words of a program.
 
     bits      bits of a word, a multiple of 8
-    commands  the words of each command, in the order of the program; each word is a number from 0 to 2^bits − 1
-    listed    each command as text
+    commands  the words of each command, in the order of the program; each word is a number from 0 to 2^bits − 1. Where
+              the encoder takes layers, they are those of each layer
+    listed    each command, or layer, as text
     """
 
     bits: int
@@ -62,6 +65,8 @@ def issued(program: Program, device: Device) -> Iterator[Issued]:
 def encoded(program: Program, device: Device) -> Words:
     """Returns the words of a program for its device.
 
+    Where the encoder takes layers instead, these are the words of isa/encoding.py: the device gets other ones.
+
     Raises:
         StreamError: The program was made for another device.
         UnsupportedError: The encoder refuses a command; the error names the command, its layer and the reason.
@@ -69,18 +74,20 @@ def encoded(program: Program, device: Device) -> Words:
     """
     program.require(device)
     listed = disassemble(program.commands, device).splitlines()
-    if (named := encoder_of(device)) is None:
+    if (found := command_encoder_of(device)) is None:
         return Words(WORD_BITS, [command.words() for command in program.commands], listed)
+    encoder, plugin = found
     commands = list(issued(program, device))
     for each in commands:
         if (reason := refusal(each.command, device)) is not None:
             raise UnsupportedError(reason, where=_where(each, listed))
-    words = _encoded(named, commands, listed)
-    found = Words(named.encoder.word_bits, words, listed)
-    decoded = _decoded(named, found.all)
+    lines = [_where(each, listed) for each in commands]
+    words = checked_words(encoder.encode, commands, encoder.word_bits, lines, plugin, "command")
+    words = replace(words, listed=listed)
+    decoded = _decoded(encoder, plugin, words.all)
     if decoded is not None:
-        _require_same(named, decoded, commands, listed, device)
-    return found
+        _require_same(plugin, decoded, commands, listed, device)
+    return words
 
 
 def decoded(words: Sequence[int], device: Device) -> list[Command] | None:
@@ -90,7 +97,7 @@ def decoded(words: Sequence[int], device: Device) -> list[Command] | None:
         StreamError: The words of a device without an encoder are no commands.
         PluginError: The decoder raises, or returns something else than commands.
     """
-    return decode(words) if (named := encoder_of(device)) is None else _decoded(named, words)
+    return decode(words) if (found := command_encoder_of(device)) is None else _decoded(*found, words)
 
 
 def words_listing(text: str, words: Words) -> str:
@@ -107,30 +114,45 @@ def _where(each: Issued, listed: Sequence[str]) -> str:
     return f"command {each.number} of layer {each.layer or '(none)'}, {listed[each.number]}"
 
 
-def _encoded(named: Named, commands: Sequence[Issued], listed: Sequence[str]) -> list[Sequence[int]]:
-    """The words of each command as the encoder yields them, checked one by one."""
-    bits, found = named.encoder.word_bits, list[Sequence[int]]()
+def checked_words(
+    encode: Callable[[Iterator[T]], Iterator[Sequence[int]]], items: Sequence[T], bits: int, lines: Sequence[str],
+    plugin: Plugin, what: str,
+) -> Words:  # fmt: skip
+    """The words of commands or layers as an encoder yields them, checked one by one.
+
+    Args:
+        encode: The encoder's function.
+        items: What it encodes.
+        bits: The bits of a word.
+        lines: Each of the items as text, for errors.
+        plugin: The encoder's plugin.
+        what: What each item is: a command, or a layer.
+
+    Raises:
+        PluginError: The encoder raises, or yields no words of its width for each of the items.
+    """
+    found = list[Sequence[int]]()
 
     def fault(need: str, got: str) -> PluginError:
-        where = _where(commands[len(found)], listed) if len(found) < len(commands) else None
-        return named.plugin.fault(need, where=where, got=got)
+        where = lines[len(found)] if len(found) < len(items) else None
+        return plugin.fault(need, where=where, got=got)
 
     try:
-        for each in islice(named.encoder.encode(iter(commands)), len(commands) + 1):
+        for each in islice(encode(iter(items)), len(items) + 1):
             own = list(each)
             if wrong := [word for word in own if not _is_word(word, bits)]:
-                raise fault(f"must encode each command in words of {bits} bits", _shown(wrong[0]))
+                raise fault(f"must encode each {what} in words of {bits} bits", _shown(wrong[0]))
             found.append([index(word) for word in own])
     except PluginError:
         raise
     except Exception as error:  # the code of a package may raise anything
-        raise fault("must encode every command that it does not refuse", described(error)) from error
-    if len(found) != len(commands):
-        got = f"those of {len(found)}" if len(found) < len(commands) else "those of more"
-        raise named.plugin.fault(f"must yield the words of each of {len(commands)} commands", got=got)
+        raise fault(f"must encode every {what} that it does not refuse", described(error)) from error
+    if len(found) != len(items):
+        got = f"those of {len(found)}" if len(found) < len(items) else "those of more"
+        raise plugin.fault(f"must yield the words of each of {len(items)} {what}s", got=got)
     if not any(found):
-        raise named.plugin.fault("must encode a program in words", got="none")
-    return found
+        raise plugin.fault("must encode a program in words", got="none")
+    return Words(bits, found, lines)
 
 
 def _is_word(word: object, bits: int) -> bool:
@@ -141,33 +163,31 @@ def _shown(word: object) -> str:
     return hex(word) if isinstance(word, int) else f"{word!r} of type {type(word).__name__}"
 
 
-def _decoded(named: Named, words: Sequence[int]) -> list[Command] | None:
+def _decoded(encoder: Encoder, plugin: Plugin, words: Sequence[int]) -> list[Command] | None:
     try:
-        answer = named.encoder.decode(words)
+        answer = encoder.decode(words)
         found = None if answer is None else list(answer)
     except StreamError:
         raise
     except Exception as error:  # the code of a package may raise anything
-        raise named.plugin.fault(
-            "must decode words, or say by a StreamError what is wrong", got=described(error)
-        ) from error
+        raise plugin.fault("must decode words, or say by a StreamError what is wrong", got=described(error)) from error
     for number, each in enumerate(found or ()):
         if not isinstance(each, Command):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise named.plugin.fault("must decode words to commands", where=f"command {number}", got=repr(each))
+            raise plugin.fault("must decode words to commands", where=f"command {number}", got=repr(each))
     return found
 
 
 def _require_same(
-    named: Named, decoded: Sequence[Command], commands: Sequence[Issued], listed: Sequence[str], device: Device
+    plugin: Plugin, decoded: Sequence[Command], commands: Sequence[Issued], listed: Sequence[str], device: Device
 ) -> None:
     """Checks that a decoder gives the commands that were encoded, so that the words say everything about them."""
     need = "must decode its words to the commands that they encode"
     for each, back in zip(commands, decoded, strict=False):
         if back != each.command:
             got = disassemble([back], device).strip() if back.queue < len(device.queue) else repr(back)
-            raise named.plugin.fault(need, where=_where(each, listed), got=got)
+            raise plugin.fault(need, where=_where(each, listed), got=got)
     if len(decoded) != len(commands):
-        raise named.plugin.fault(need, got=f"{len(decoded)} commands of {len(commands)}")
+        raise plugin.fault(need, got=f"{len(decoded)} commands of {len(commands)}")
 
 
 # ---------------------------------------------------------------------------------------------------------------

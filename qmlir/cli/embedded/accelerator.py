@@ -121,6 +121,7 @@ def device_header(plan: Plan, firmware: Firmware, stack: int | None) -> str:
           if plan.block else []),
         f"#define {macro}_COMMANDS {len(firmware.program.commands)}",
         f"#define {macro}_LAYERS {len(firmware.program.layers)}",
+        f"#define {macro}_DMA_QUEUES {_dma_queues(device):#x}  /* the queues that move bytes, a bit for each number */",
         "",
         f"/* Bytes of each memory of {comment(device.name)} that the program needs, from the memory's first one on. */",
         f"#define {macro}_MEMORIES {len(firmware.memories)}",
@@ -128,6 +129,11 @@ def device_header(plan: Plan, firmware: Firmware, stack: int | None) -> str:
     ]  # fmt: skip
     ports = [line for port in plan.first.ports for line in port_lines(plan, port)]
     return whole_header(plan, about, ['#include "qmlir_npu.h"'], macros, ports, _declarations(plan))
+
+
+def _dma_queues(device: "Device") -> int:
+    """The queues of a device whose engine is DMA, a bit for the number of each."""
+    return sum(1 << number for number, queue in enumerate(device.queue) if queue.engine == "dma")
 
 
 def _memory_macros(macro: str, number: int, firmware: Firmware) -> Iterator[str]:

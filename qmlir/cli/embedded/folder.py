@@ -19,7 +19,7 @@ from qmlir.cli.embedded.accelerator import (
 )
 from qmlir.cli.embedded.archive import archive_of
 from qmlir.cli.embedded.header import bundle_header
-from qmlir.cli.embedded.linked import linked_text, weights_text_of
+from qmlir.cli.embedded.linked import hook_text_of, linked_text, weights_text_of
 from qmlir.cli.embedded.manifest import Figures, manifest_fields, numerics_of
 from qmlir.cli.embedded.plan import APIS, PLACES, Plan, bundle_name, planned
 from qmlir.cli.embedded.selftest import cmake_text, example_text, selftest_text
@@ -65,6 +65,7 @@ class Asked:
     memory   what the code is made for
     debug    whether debug lines name the layers
     device   the device whose commands compute the network; None if the processor computes all of it
+    layers   whether the code tells a function where layers begin and end
     """
 
     name: str
@@ -75,6 +76,7 @@ class Asked:
     memory: str
     debug: bool
     device: "Device | None" = None
+    layers: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def bundle(
     module: "Network", directory: str | Path, *, prefix: str | None = None, api: str = "static",
     weights_in: str | None = None, archive: bool = False, cpu: str | None = None, features: str | None = None,
     triple: str | None = None, memory: str = "small", io: str | None = None, debug_info: bool = False,
-    target: "Accelerator | None" = None,
+    target: "Accelerator | None" = None, layers: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Writes a bundle: a folder with the object of a network and all that a program in C takes beside it.
 
@@ -111,6 +113,7 @@ def bundle(
         debug_info: Whether debug lines name the layers, as for `qmlir.compile`.
         target: An accelerator, its name, or the path of its file: the bundle then has its program, a runtime in C, and
             the code of what the processor, its host, computes.
+        layers: Whether the code calls a function of the program's, `PREFIX_layer`, where each layer begins and ends.
 
     Returns:
         The files written, of which the first is `manifest.json`, with all sizes.
@@ -146,6 +149,7 @@ def bundle(
         arguments.memory_given(memory, 1),
         arguments.flag_given("debug_info", debug_info),
         None if target is None else load_device(target),
+        arguments.flag_given("layers", layers),
     )
     source = compiler.loaded(module)
     refuse_opaque(source, "the network" if not isinstance(module, str | Path) else str(module))
@@ -179,7 +183,7 @@ def write_folder(
     machine, api = Machine.of(arguments.cpu, arguments.features, arguments.triple), arguments.api or "static"
     device = None if arguments.target is None else load_device(arguments.target)
     places, debug = (arguments.weights_in, arguments.archive), arguments.debug_info
-    asked = Asked(name, api, *places, machine, memory_of(arguments), debug, device)
+    asked = Asked(name, api, *places, machine, memory_of(arguments), debug, device, arguments.layers)
     module = load_simplified(arguments)
     if arguments.io is not None:
         from qmlir.compiler import with_interface
@@ -247,7 +251,10 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
 
     named = None if asked.device is None else asked.device.name
     signatures = signatures_of(module)
-    plan = planned(signatures, asked.name, api=asked.api, weights=asked.weights, archive=asked.archive, device=named)
+    plan = planned(
+        signatures, asked.name, api=asked.api, weights=asked.weights, archive=asked.archive, device=named,
+        layers=asked.layers,
+    )  # fmt: skip
     bounds: dict[str, int] = {}
     for function, call in zip(entry_functions(module), plan.calls, strict=True):
         function.sym_name = StringAttr(call.symbol)
@@ -262,25 +269,32 @@ def _on_the_processor(
 ) -> _Made:
     """Makes a bundle of a network that the processor computes."""
     from qmlir import compiler
+    from qmlir.analysis.layers import number_layers
     from qmlir.backends.cpu.stack import stack_bytes
-    from qmlir.ir.facts import ARENA_BOUND
+    from qmlir.devices.legality.limits import source_nodes
+    from qmlir.ir.facts import ARENA_BOUND, TOLD_LAYERS
     from qmlir.running.machine_code import to_machine_code
     from qmlir.settings.recorded import recorded_quantizer
 
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
-    executable = to_machine_code(lowered, 1, asked.machine, memory=asked.memory, debug_info=asked.debug, later=True)
+    names: list[str] = [source_nodes(op) for op in number_layers(lowered)] if asked.layers else []
+    executable = to_machine_code(
+        lowered, 1, asked.machine, memory=asked.memory, debug_info=asked.debug, later=True, hook=plan.hook
+    )
+    told: Sequence[int] = TOLD_LAYERS.of(lowered) or ()
+    layers = [names[number] for number in told]
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
     plan = _renewing(plan, executable)
     word, arena = asked.machine.system.bits, executable.arena_size
     text = executable.llvm_ir + linked_text(plan, executable.weights, arena, word)
-    code, size, assembly = _object(asked, plan, text, executable.weights)
+    code, size, assembly = _object(asked, plan, text, executable.weights, hook_text_of(plan, layers))
     depths = [stack_bytes(assembly, plan.called(call)) for call in plan.calls]
     figures = Figures(size, executable.weights.nbytes, arena, ARENA_BOUND.of(lowered), _deepest(depths))
     files = {
-        f"{plan.name}.h": bundle_header(plan, executable, figures.stack).encode(),
+        f"{plan.name}.h": bundle_header(plan, executable, figures.stack, len(layers)).encode(),
         **_weights(plan, executable.weights),
         **_programs(plan, compiler.reference(module), bounds),
         "CMakeLists.txt": cmake_text(plan).encode(),
@@ -300,8 +314,8 @@ def _renewing(plan: Plan, executable: "Executable") -> Plan:
     return replace(plan, block=StateBlock.of([known[state.argument.name] for state in plan.block.states]))
 
 
-def _object(asked: Asked, plan: Plan, text: str, weights: "Array") -> tuple[bytes, int, str]:
-    """Compiles LLVM IR and the weights to the file to link.
+def _object(asked: Asked, plan: Plan, text: str, weights: "Array", beside: str = "") -> tuple[bytes, int, str]:
+    """Compiles LLVM IR, what is linked with it, and the weights to the file to link.
 
     Returns:
         The file, the bytes of machine code in it, and the assembly text of the code.
@@ -312,8 +326,8 @@ def _object(asked: Asked, plan: Plan, text: str, weights: "Array") -> tuple[byte
     from qmlir.backends.cpu.llvm import code_bytes, compile_both
     from qmlir.backends.cpu.stack import called_outside
 
-    code, assembly = compile_both(text, asked.machine, weights_text_of(plan, weights))
-    outside = called_outside(assembly)
+    code, assembly = compile_both(text, asked.machine, weights_text_of(plan, weights) + beside)
+    outside = called_outside(assembly) - {plan.hook}
     if foreign := sorted(outside - set(COPIES if asked.machine.system.hosted else ())):
         need = "must call no function of a library, as code for floats does where a processor has no instruction"
         remedy = "choose integers with --io, another --cpu, or compile an .o file without --bundle"

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
 
 
-def bundle_header(plan: Plan, executable: "Executable", stack: int | None) -> str:
+def bundle_header(plan: Plan, executable: "Executable", stack: int | None, layers: int = 0) -> str:
     """Returns the text.
 
     Args:
         plan: The bundle.
         executable: The network's code.
         stack: The most bytes of stack that a call takes; None if not known.
+        layers: The number of layers, if a function is told where they begin and end.
     """
     macro, weights, arena = plan.macro, executable.weights.nbytes, executable.arena_size
     called = "memcpy and memset only" if executable.machine.system.hosted else "no function of a library"
@@ -29,6 +30,7 @@ def bundle_header(plan: Plan, executable: "Executable", stack: int | None) -> st
         *(stack_line if stack is not None else []),
         *requirements(executable, macro, plan.first.symbol if len(plan.calls) == 1 else plan.name),
         *_state_sizes(plan),
+        *([f"#define {macro}_LAYERS {layers}"] if plan.hook is not None else []),
     ]
     ports = [
         *(line for call in plan.calls for port in call.ports for line in port_lines(plan, port)),
@@ -149,6 +151,16 @@ def _functions(plan: Plan) -> list[str]:
         lines += [
             "/* Computes the outputs from the inputs, which lie at their offsets in `mutableWeight`; returns 0. */",
             f"int {name}(uint8_t *constantWeight, uint8_t *mutableWeight, uint8_t *activations);",
+            "",
+        ]
+    if plan.hook is not None:
+        lines += [
+            "/* Called where a layer begins, and with 0 where it has ended; layers that take turns do so in each.",
+            "   The object has one that does nothing, which a program's own replaces. Its stack is not counted. */",
+            f"void {plan.hook}(uint32_t layer, int begins);",
+            "",
+            "/* Names of layers, by their numbers. */",
+            f"extern const char *const {name}_layers[];",
             "",
         ]
     return [*lines, *(_state_functions(plan) if plan.block else []), *_bare(plan, macro)]

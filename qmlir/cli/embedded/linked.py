@@ -91,6 +91,28 @@ def _bytes_text(data: bytes) -> str:
     return f"[{len(data)} x i8] " + (f'c"{text}"' if any(data) else "zeroinitializer")
 
 
+def hook_text_of(plan: Plan, layers: Sequence[str]) -> str:
+    """Returns the names of layers and a function that does nothing, which a program's own replaces; or nothing.
+
+    Args:
+        plan: The bundle.
+        layers: The names of the layers, by their numbers.
+    """
+    if plan.hook is None:
+        return ""
+    texts = [name.encode() + b"\0" for name in layers]
+    held = [f"@{plan.name}_layer{n} = private constant {_bytes_text(text)}" for n, text in enumerate(texts)]
+    table = ", ".join([*(f"ptr @{plan.name}_layer{n}" for n in range(len(layers))), "ptr null"])
+    return "\n".join([
+        *held,
+        f"@{plan.name}_layers = constant [{len(layers) + 1} x ptr] [{table}]",
+        f"define weak void @{plan.hook}(i32 %layer, i32 %begins) nounwind {{",
+        "  ret void",
+        "}",
+        "",
+    ])  # fmt: skip
+
+
 # -- calls ------------------------------------------------------------------------------------------------------
 
 

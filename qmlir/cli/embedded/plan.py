@@ -93,6 +93,7 @@ class Plan:
     block     where their states lie; None if there are none
     device    the name of the device whose commands compute the network; None for a network of the processor's alone
     routines  the functions in the object that compute what a device leaves to the processor
+    layers    whether the code tells a function where layers begin and end
     """
 
     name: str
@@ -103,6 +104,12 @@ class Plan:
     block: StateBlock | None
     device: str | None = None
     routines: Sequence[str] = ()
+    layers: bool = False
+
+    @property
+    def hook(self) -> str | None:
+        """The function that is told where layers begin and end; None if there is none."""
+        return f"{self.name}_layer" if self.layers else None
 
     @property
     def macro(self) -> str:
@@ -163,7 +170,8 @@ class Plan:
         if self.device is not None:
             return [*self.routines, *weights]
         each = [[call.symbol, *({self.called(call)} - {call.symbol})] for call in self.calls]
-        return [*(symbol for symbols in each for symbol in symbols), *self.state_functions, *weights]
+        hook = [] if self.hook is None else [self.hook, f"{self.name}_layers"]
+        return [*(symbol for symbols in each for symbol in symbols), *self.state_functions, *weights, *hook]
 
 
 IN_STEPS = ("state", "kept", "same", "checksum", "different", "best", "in", "out", "i", "bytes")
@@ -202,7 +210,7 @@ def bundle_name(prefix: str | None, stem: str) -> str:
 
 def planned(
     signatures: "Mapping[str, Signature]", name: str, *, api: str = "static", weights: str | None = None,
-    archive: bool = False, device: str | None = None,
+    archive: bool = False, device: str | None = None, layers: bool = False,
 ) -> Plan:  # fmt: skip
     """Returns the plan of a bundle for a network whose entries have these signatures.
 
@@ -213,14 +221,22 @@ def planned(
         weights: One of `PLACES`; None for that which the API has.
         archive: Whether the object lies in a static library.
         device: The name of the device that computes the network, if there is one.
+        layers: Whether the code tells a function where layers begin and end.
 
     Raises:
-        OptionError: The place of the weights is none that the API knows, or the API is none of a device's.
+        OptionError: The place of the weights is none that the API knows, or the API is none of a device's; or layers
+            are asked for of a device, or of a network with several entries.
         UnsupportedError: The network takes batches; it has states or entries, and the API no call for them; it has
             entries, and a device computes it; or two functions would have one name.
     """
     if device is not None:
         _require_device(signatures, api)
+    if layers and device is not None:
+        need = "is for bundles of a processor alone; the runtime of a device has the hook layer"
+        raise OptionError("--layers", need, got=device, remedy="leave it out")
+    if layers and len(signatures) > 1:
+        remedy = "choose one with --entry"
+        raise OptionError("--layers", "is for networks with one function", got=", ".join(signatures), remedy=remedy)
     for signature in signatures.values():
         if signature.batch is not None:
             remedy = "make it of the network before batch-samples: its calls compute the same bits one by one"
@@ -242,7 +258,7 @@ def planned(
         reserved = (*(IN_STEPS if several or states or device else ()), *(IN_DEVICES if device else ()))
         ports = _ports(signature, f"{word.upper()}_" if several else "", reserved)
         calls.append(Call(entry if several else "", word, symbol, signature, *ports))
-    plan = Plan(name, api, place, archive, calls, StateBlock.of(states) if states else None, device)
+    plan = Plan(name, api, place, archive, calls, StateBlock.of(states) if states else None, device, layers=layers)
     _require_distinct(plan)
     return plan
 

@@ -234,6 +234,10 @@ def cmake_text(plan: Plan) -> str:
         f"add_library({name}_model INTERFACE)",
         f"target_sources({name}_model INTERFACE {here}/{name}_model.c)",
         f"target_link_libraries({name}_model INTERFACE {name})",
+        "# The model divides and shifts numbers of 64 bits; processors of 32 bits have functions of gcc's for that.",
+        'if(CMAKE_C_COMPILER_ID STREQUAL "GNU")',
+        f"  target_link_libraries({name}_model INTERFACE gcc)",
+        "endif()",
     ]  # fmt: skip
     return "\n".join(
         [

@@ -145,7 +145,7 @@ def _table(op: Operation, kind: str, device: Device) -> Settings:
 def _arranging(device: Device) -> Settings:
     """A queue that arranges matrices as weights: that of pools, which reads data already."""
     queue = Engines.of(device).pool
-    speed = {} if queue.elements_per_cycle else {f"queue.{queue.id}.elements_per_cycle": 1.0}
+    speed: Settings = {} if queue.elements_per_cycle else {f"queue.{queue.id}.elements_per_cycle": 1.0}
     return {f"queue.{queue.id}.arranges": True} | speed
 
 

@@ -17,11 +17,12 @@ from operator import eq, ge, le
 from typing import Any, cast
 
 from xdsl.dialects.builtin import IntegerType, ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description.changing import Change
 from qmlir.devices.description.device import Device
 from qmlir.devices.legality.fitting import beyond_memories
+from qmlir.devices.legality.layers import beyond_layers
 from qmlir.devices.legality.least import beyond_commands
 from qmlir.devices.model import properties
 from qmlir.devices.model.engines import Engines
@@ -310,8 +311,18 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
     if found := refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]:
         return found
     partner = partner_of(op) if isinstance(op, AccumulatingOp) else None
-    beyond = beyond_commands(op, device) or beyond_memories([op] if partner is None else [op, partner], device)
+    together = [op] if partner is None else [op, partner]
+    ends = isinstance(op, qint.RequantizeOp) and partner_of(op) is not None  # judged with the sums that it ends
+    beyond = beyond_commands(op, device) or (None if ends else beyond_layer(together, device))
+    beyond = beyond or beyond_memories(together, device)
     return [] if beyond is None else [beyond]
+
+
+def beyond_layer(
+    operations: Sequence[Operation], device: Device, same: Mapping[SSAValue, SSAValue] | None = None
+) -> str | None:
+    """Why the device's encoder of whole layers cannot say a layer; the arguments are those of `beyond_layers`."""
+    return beyond_layers(operations, kind_of(operations[0]) or "", device, same)
 
 
 def has_elements(op: Operation) -> bool:

@@ -10,6 +10,9 @@
 A device file names its encoder by the key `encoder`. The encoder may refuse commands. It is asked where an operation is
 judged, so that the host computes what the device's words cannot say; where tiles are chosen, so that tiles keep to the
 sizes that words can say; and once more about every command of the finished program (backends/npu/words.py).
+
+Where the unit of work of a device is a whole layer, its encoder is a `LayerEncoder`: it gets layers before any tiles
+are chosen (layer.py), lays out tensors and constants as the device has them, and divides layers by rules of its own.
 """
 
 import abc
@@ -19,6 +22,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast, overload
 
 from qmlir.devices.description.device import Device
+from qmlir.devices.model.layer import Layer, PlacedLayer, Tensor
 from qmlir.errors import near_misses
 from qmlir.isa.commands import SetContext
 from qmlir.isa.encoding import Command, Place, field_kinds
@@ -95,7 +99,59 @@ class Encoder(abc.ABC):
         return None
 
 
-E = TypeVar("E", bound="type[Encoder]")
+class LayerEncoder(abc.ABC):
+    """Turns whole layers into the words of one device, such as writes of registers.
+
+    Tensors and constants lie in the external memory that the device file has for tensors, at multiples of its `align`.
+    The encoder says how large they are, the compiler where they are. A tensor is there from the layer that writes it to
+    the last that reads it; the scratch memory of a layer is there during the layer.
+
+    word_bits  bits of a word, a multiple of 8
+    device     the device, as its file describes it
+    """
+
+    word_bits: ClassVar[int] = 32
+
+    def __init__(self, device: Device):
+        self.device = device
+
+    def refuses(self, layer: Layer) -> str | None:
+        """Returns why the device cannot compute a layer, as a sentence; None if it can.
+
+        Operations are judged one by one, each with the requantization that ends its sums; a refused one is left to the
+        host. Then it is asked about each layer to which an operation might be fused; a refused one is not. The names of
+        layers and tensors mean nothing in these two cases. Last, it is asked about every layer of the network.
+        """
+        return None
+
+    def size(self, tensor: Tensor) -> int:
+        """Returns the bytes of a tensor in memory; by default, those of its elements one after the other.
+
+        Inputs and outputs of the network and of the host's parts are tensors as well.
+        """
+        return tensor.bytes
+
+    def contents(self, tensor: Tensor) -> bytes:
+        """Returns what a tensor with contents has in memory, as many bytes as it takes; by default, its elements."""
+        assert tensor.contents is not None
+        return tensor.contents.astype(tensor.contents.dtype.newbyteorder("<")).tobytes()
+
+    def constants(self, layer: Layer) -> Sequence[bytes]:
+        """Returns what else has to be in memory for a layer: weights, biases, tables, each as the device reads it."""
+        return ()
+
+    def scratch(self, layer: Layer) -> int:
+        """Returns the bytes of memory that a layer needs beside its tensors and constants."""
+        return 0
+
+    @abc.abstractmethod
+    def encode(self, layers: Iterator[PlacedLayer]) -> Iterator[Sequence[int]]:
+        """Yields the words of each layer of a network, in order; a layer may have none."""
+
+
+AnyEncoder = Encoder | LayerEncoder
+
+E = TypeVar("E", bound="type[AnyEncoder]")
 
 
 @overload
@@ -106,12 +162,13 @@ def register_encoder(name: str) -> Callable[[E], E]: ...
 def register_encoder(name: str, encoder: E) -> E: ...
 
 
-def register_encoder(name: str, encoder: "type[Encoder] | None" = None) -> Any:
+def register_encoder(name: str, encoder: "type[AnyEncoder] | None" = None) -> Any:
     """Adds an encoder of device words, which device files then name: `encoder = "plain"`.
 
     Args:
         name: Small letters, digits, `-` and `_`. A name that the program registered before gets the new encoder.
-        encoder: A subclass of `qmlir.devices.model.encoder.Encoder`. None to use this as a decorator.
+        encoder: A subclass of `Encoder` or `LayerEncoder` of `qmlir.devices.model.encoder`. None to use this as a
+            decorator.
 
     Returns:
         The class itself.
@@ -135,7 +192,7 @@ def register_encoder(name: str, encoder: "type[Encoder] | None" = None) -> Any:
 class Named:
     """The encoder of a device, with the plugin that it comes from."""
 
-    encoder: Encoder
+    encoder: AnyEncoder
     plugin: Plugin
 
 
@@ -163,8 +220,8 @@ def _made(found: Plugin, device: Device) -> Named:
     """The encoder of a plugin for a device."""
     loaded: object = found.load()
     given, kind = f"{loaded!r} of type {type(loaded).__name__}", cast(Any, loaded)
-    if not (isinstance(loaded, type) and issubclass(loaded, Encoder)):
-        raise found.fault("must be a subclass of Encoder", got=given)
+    if not (isinstance(loaded, type) and issubclass(loaded, Encoder | LayerEncoder)):
+        raise found.fault("must be a subclass of Encoder or LayerEncoder", got=given)
     bits = cast(object, kind.word_bits)
     if not isinstance(bits, int) or bits % 8 or not 8 <= bits <= MOST_WORD_BITS:
         raise found.fault(f"must have words of a multiple of 8 bits, at most {MOST_WORD_BITS}", got=repr(bits))
@@ -197,16 +254,53 @@ def refusal(command: Command, device: Device) -> str | None:
     Raises:
         PluginError: The encoder cannot be used, raises, or answers with something else than a sentence.
     """
-    if (named := encoder_of(device)) is None:
+    named = encoder_of(device)
+    if named is None or not isinstance(named.encoder, Encoder):
         return None
+    return _refusal(named, partial(named.encoder.refuses, command), f"a {type(command).__name__}", device)
+
+
+def layer_encoder_of(device: Device) -> tuple[LayerEncoder, Plugin] | None:
+    """The encoder of whole layers of a device, with its plugin; None if it has none.
+
+    Raises:
+        PluginError: The encoder cannot be used.
+    """
+    named = encoder_of(device)
+    return None if named is None or isinstance(named.encoder, Encoder) else (named.encoder, named.plugin)
+
+
+def command_encoder_of(device: Device) -> tuple[Encoder, Plugin] | None:
+    """The encoder of commands of a device, with its plugin; None if it has none.
+
+    Raises:
+        PluginError: The encoder cannot be used.
+    """
+    named = encoder_of(device)
+    return (named.encoder, named.plugin) if named is not None and isinstance(named.encoder, Encoder) else None
+
+
+def layer_refusal(layer: Layer, device: Device) -> str | None:
+    """Why a device cannot compute a layer, as a sentence with the key; None if it can, or encodes commands.
+
+    Raises:
+        PluginError: The encoder cannot be used, raises, or answers with something else than a sentence.
+    """
+    named = encoder_of(device)
+    if named is None or isinstance(named.encoder, Encoder):
+        return None
+    return _refusal(named, partial(named.encoder.refuses, layer), f"a layer of kind {layer.kind}", device)
+
+
+def _refusal(named: Named, ask: Callable[[], object], what: str, device: Device) -> str | None:
+    """What an encoder answers to the question whether it refuses something."""
+    need, where = f"must say why it refuses {what}, or None", device.name
     try:
-        found = cast(object, named.encoder.refuses(command))
+        found = ask()
     except Exception as error:  # the code of a package may raise anything
-        need = f"must say why it refuses a {type(command).__name__}, or None"
-        raise named.plugin.fault(need, where=device.name, got=described(error)) from error
+        raise named.plugin.fault(need, where=where, got=described(error)) from error
     if found is None:
         return None
     if not isinstance(found, str) or not found.strip():
-        need = f"must say why it refuses a {type(command).__name__}, or None"
-        raise named.plugin.fault(need, where=device.name, got=repr(found))
+        raise named.plugin.fault(need, where=where, got=repr(found))
     return f"{' '.join(found.split())} (encoder {named.plugin.name})"

@@ -157,7 +157,7 @@ class Engines:
 # so that computing and loading use different regions. If tensors of the network stay in the memory during some layers,
 # the tiles of these layers get the `Rest` of it, divided among the roles for which they have tiles. An external memory
 # holds tensors and constants. Only if a queue brings constants there from another external memory is its end, `STAGED`
-# of its size, divided into regions for their tiles.
+# of its size, divided into regions for their tiles; npu-place then moves what tiles use of them down to the tensors.
 
 
 SHARES: Mapping[Role, int] = {"ifm": 8, "ofm": 4, "weights": 4, "acc": 7, "bias": 1, "scales": 1, "lut": 1}

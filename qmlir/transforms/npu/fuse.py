@@ -2,8 +2,8 @@
 
 Enters and leaves: functions of `npu.layer` and `npu.host`. A merged operation runs tile by tile on sums that just left
 the array: the residual sum of a block, for example, does not travel to the external memory and back. A layer is merged
-only if it is the only reader of the result, if it keeps every element at its position, and if the smallest tile of the
-merged layer fits the memories.
+only if it is the only reader of the result, if it keeps every element at its position, if the smallest tile of the
+merged layer fits the memories, and if the device's encoder does not refuse the merged layer.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.devices import Device
 from qmlir.devices.legality.fitting import beyond_memories
+from qmlir.devices.legality.limits import beyond_layer
 from qmlir.devices.model.module import device_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
@@ -74,6 +75,7 @@ def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
         and inside in chain[0].operands
         and len(together) <= MOST_OPERATIONS
         and beyond_memories(together, device) is None
+        and beyond_layer(together, device, {inside: before.yielded[0]}) is None
     )
 
 

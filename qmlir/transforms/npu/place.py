@@ -6,8 +6,9 @@ with the attribute `address`, and on the module an attribute that says how full 
 A buffer is live from the first command that touches it to the last; an input from the start, an output to the end. The
 kind of buffer decides its place. Tiles lie in the region of their role (devices/model/engines.py), used as a circular
 buffer (ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py).
-All other buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A buffer
-that already has an address keeps it.
+All other buffers of a memory share an arena from address 0, with the constants behind it, one after the other. In an
+external memory, the tiles follow, so that a firmware needs no byte behind them. A buffer that already has an address
+keeps it.
 """
 
 from bisect import bisect_right
@@ -64,14 +65,20 @@ class NPUPlacePass(ModulePass):
             staying = [b for b in buffers if b.stays(memory)]
             _check_staying(staying, phases, memory)
             roles = [role for memory_id, role in regions(device) if memory_id == memory.id]
-            for role in roles:
-                here = [b for b in buffers if b.is_tile(roles) and b.op.role.data == role]
-                for region, tiles in _divided(here, role, phases, memory):
-                    _place_tiles(tiles, role, region, memory)
+            end = 0
             if rest := [b for b in buffers if not (b.is_tile(roles) or b.stays(memory))]:
                 filled[memory.id] = _place_rest(
                     rest, memory, staged_from(memory, device) if roles else memory.addressable
                 )
+                end = memory.aligned(max(b.lies.end for b in rest))
+            for role in roles:
+                here = [b for b in buffers if b.is_tile(roles) and b.op.role.data == role]
+                for region, tiles in _divided(here, role, phases, memory):
+                    if memory.external:  # its regions are moved down, and nothing is left between them
+                        region = Region(end, region.size)
+                    _place_tiles(tiles, role, region, memory)
+                if memory.external:
+                    end = max([end, *(memory.aligned(b.lies.end) for b in here)])
         FILLED.put(op, DictionaryAttr({name: entry.attribute() for name, entry in filled.items()}))
 
 

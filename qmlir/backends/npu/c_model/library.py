@@ -29,8 +29,12 @@ from qmlir.running.kept_files import SUFFIX, place, shrink
 COMPILERS = ("cc", "gcc", "clang")
 """The names by which a C compiler is looked for."""
 
-BLOCKS = {"QMLIR_NPU_OUTPUTS": 32, "QMLIR_NPU_POSITIONS": 32, "QMLIR_NPU_TERMS": 512}
-"""Outputs, positions and terms that a convolution computes at a time: a block of each kind fits the first cache."""
+BLOCKS = {"QMLIR_NPU_OUTPUTS": 32, "QMLIR_NPU_POSITIONS": 32, "QMLIR_NPU_TERMS": 2304}
+"""Outputs, positions and terms that a convolution computes at a time.
+
+The weights of outputs with so many terms (3 x 3 of 256 channels) are read once for all positions; they and the data of
+the positions fit the second cache.
+"""
 
 FLAGS, FAST = ("-std=c99", "-fPIC", "-shared"), ("-O3", "-march=native")
 

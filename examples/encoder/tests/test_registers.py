@@ -1,0 +1,55 @@
+"""Layers as writes of registers: the made-up device computes what the network computes, from words and memory alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from registers import Machine, Registers
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+
+HERE = Path(__file__).parents[1]
+DEVICE = HERE / "registers.toml"
+DATA = np.load(HERE.parent / "digits" / "digits.npz")
+
+
+@pytest.fixture(scope="module")
+def quantized() -> ModuleOp:
+    samples = DATA["calibration_images"][:20, None]
+    return qmlir.quantize(HERE.parent / "digits" / "digits.onnx", data=samples, target=DEVICE, io="int8", measure=False)
+
+
+def test_the_device_computes_the_network(quantized: ModuleOp) -> None:
+    program = qmlir.compile(quantized, target=DEVICE).layered
+    first, last = program.layers[0], program.layers[-1]  # the host gives the image its shape
+    reference = qmlir.reference(quantized)
+    for image in DATA["test_images"][:20]:
+        given = np.round(image[None] / 16 * 127).astype(np.int8)
+        machine = Machine(program.size)
+        for address, data in program.constants.items():
+            machine.memory[address : address + len(data)] = np.frombuffer(data, np.uint8)
+        machine.put(first.inputs[0], given.reshape(first.layer.inputs[0].shape[1:]))
+        machine.run(program.words.all)
+        got = machine.get(last.output, *last.layer.output.shape[1:])
+        assert (got.reshape(-1) == np.asarray(reference(given)).reshape(-1)).all()
+
+
+def test_wide_layers_become_several_runs(quantized: ModuleOp) -> None:
+    program = qmlir.compile(quantized, target=DEVICE).layered
+    for placed, words in zip(program.layers, program.words.commands, strict=True):
+        runs = sum(word >> 32 == 15 for word in words)
+        outputs = placed.layer.output.shape[3]
+        assert runs == (-(-outputs // 16) if placed.layer.kind in ("conv2d", "fc") else 1)
+
+
+def test_what_is_refused(quantized: ModuleOp) -> None:
+    encoder = Registers(qmlir.load_device(DEVICE))
+    layer = qmlir.compile(quantized, target=DEVICE).layered.layers[0].layer
+    convolution, scale = layer.steps
+    wide = replace(convolution, dilation=(2, 2))
+    assert encoder.refuses(layer) is None
+    assert "no dilations, got 2" in str(encoder.refuses(replace(layer, steps=(wide, scale))))
+    assert "got convolution" in str(encoder.refuses(replace(layer, steps=(convolution,))))
+    assert "one image" in str(encoder.refuses(replace(layer, output=replace(layer.output, bits=16))))
