@@ -68,12 +68,14 @@ def map_bytes(path: Path, what: str) -> memoryview:
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def give_back(data: memoryview, start: int, size: int) -> None:
-    """Gives back the memory of some bytes of a mapped file; they come from the file again when they are read."""
+def give_back(data: memoryview) -> None:
+    """Gives back the memory of a mapped file, whose bytes come from the file again when they are read.
+
+    All of it: who reads some bytes is given pages around them, too, which would stay.
+    """
     mapped = data.obj
     if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
-        first = start // mmap.PAGESIZE * mmap.PAGESIZE
-        mapped.madvise(mmap.MADV_DONTNEED, first, start + size - first)
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 @contextmanager

@@ -3,11 +3,11 @@
 // RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --equalize-blocks --split-input-file %s | filecheck %s
 
 // Rows [1, 0.25] and [3, 0.25]: the second block has 1/6 of its rows in the mean. The gain is divided by the root of
-// that, and the scale multiplied, so that the function stays.
+// that in quarters, 10/4, and the scale multiplied, so that the function stays.
 // CHECK-LABEL: func.func @gained
-// CHECK: %[[G:.*]] = nn.constant <tensor<2xf32>, [1.0, 0.612372{{.*}}]>
-// CHECK-NEXT: nn.mul %x, %[[G]] {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.44948{{.*}}]>}
-// CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.408248{{.*}}]>
+// CHECK: %[[G:.*]] = nn.constant <tensor<2xf32>, [1.0, 0.62{{[0-9]*}}]>
+// CHECK-NEXT: nn.mul %x, %[[G]] {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.5]>}
+// CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.4]>
 // CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %w, %[[S]], %z
 func.func @gained(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
   calib.observe %x {name = "x", range = [0.0, 3.0]} : tensor<1x2xf32>
@@ -65,12 +65,12 @@ func.func @scalar(%x: tensor<1x2xf32>) -> tensor<f32> {
 // second block has 5/36 of its rows in the mean.
 
 // CHECK-LABEL: func.func @gated
-// CHECK: %[[U:.*]] = nn.constant <tensor<2x2xf32>, [1.0, 1.0, 0.67082{{.*}}, 0.67082{{.*}}]>
-// CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %u, %[[U]], %uz {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.6832{{.*}}]>
-// CHECK: nn.multiply_rows %{{.*}} {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.6832{{.*}}]>
-// CHECK: calib.observe %{{.*}} {name = "p", range = [0.67082{{.*}}, 3.000000e+00
-// CHECK: nn.mul %x, %{{.*}} {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.6832{{.*}}]>}
-// CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.37267{{.*}}]>
+// CHECK: %[[U:.*]] = nn.constant <tensor<2x2xf32>, [1.0, 1.0, 0.6875, 0.6875]>
+// CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %u, %[[U]], %uz {block = 1 : i64}
+// CHECK: nn.multiply_rows %{{.*}} {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.75]>
+// CHECK: calib.observe %{{.*}} {name = "p", range = [6.875000e-01 : f64, 3.000000e+00 : f64
+// CHECK: nn.mul %x, %{{.*}} {qmlir.channel_factors = #qmlir.weights<tensor<2xf32>, [1.0, 2.75]>}
+// CHECK: %[[S:.*]] = nn.constant <tensor<1x2xf32>, [0.5, 0.3636{{.*}}]>
 // CHECK-NEXT: nn.blocked_fully_connected %{{.*}}, %w, %[[S]], %z
 func.func @gated(%x: tensor<1x2xf32>) -> tensor<1x1xf32> {
   calib.observe %x {name = "x", range = [0.0, 3.0]} : tensor<1x2xf32>

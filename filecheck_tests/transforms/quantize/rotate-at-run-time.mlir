@@ -1,4 +1,5 @@
-// What layers and tables write is transformed, and normalizations are transformed back; weights stay as they are.
+// What layers write is transformed, and normalizations are transformed back; weights stay as they are. Tables are
+// multiplied by the transform, and heads of the same weights.
 
 // RUN: qmlir-opt --rotate-at-run-time --weights=inline --split-input-file %s | filecheck %s
 // RUN: qmlir-opt --rotate=what=run-time --weights=inline --split-input-file %s | filecheck %s --check-prefix=ALL
@@ -7,12 +8,13 @@
 
 !t = tensor<2x16xf32>
 
+// The largest number of a row of the table would be larger behind the transform, so that what is looked up is transformed.
 // CHECK-LABEL: func.func @stream
 // CHECK: %[[E:.*]] = nn.gather %t, %i
 // CHECK-NEXT: %[[EH:.*]] = nn.hadamard %[[E]] {block = 16 : i64}
 // CHECK: %[[B:.*]] = nn.fully_connected %x, %w {qmlir.name = #qmlir.name<tensors ["branch"]>}
 // CHECK-NEXT: %[[BH:.*]] = nn.hadamard %[[B]] {qmlir.name = #qmlir.name<tensors ["branch.rotated"]>, block = 16 : i64}
-// CHECK: %[[S:.*]] = nn.add %[[EH]], %[[BH]] {qmlir.rotated = "rotated at run time with a residual stream of 1 sum, in blocks of 16"}
+// CHECK: %[[S:.*]] = nn.add %[[EH]], %[[BH]] {qmlir.rotated = "rotated at run time in blocks of 16"}
 // CHECK: %[[N:.*]] = nn.rms_norm %[[S]] {{.*}}epsilon = 1.6{{.*}}e-04 : f32
 // CHECK-NEXT: %[[H:.*]] = nn.hadamard %[[N]] {block = 16 : i64}
 // CHECK: %[[G:.*]] = nn.constant <tensor<16xf32>, [0.25, 0.5, 0.75,
@@ -88,4 +90,58 @@ func.func @read_without_a_norm(%x: !t) -> (!t, !t) {
   %y = nn.fully_connected %n, %w : !t, tensor<16x16xf32> -> !t
   %z = nn.fully_connected %s, %w : !t, tensor<16x16xf32> -> !t
   func.return %y, %z : !t, !t
+}
+
+// -----
+
+!t = tensor<2x16xf32>
+
+// A table whose rows have one large channel is multiplied by the transform, and the head with the same weights reads
+// rows that are transformed again behind the gain, which is divided by 4 and by 16.
+// CHECK-LABEL: func.func @tied
+// CHECK: %[[T:.*]] = nn.constant <tensor<2x16xf32>, [9.0, 7.0, 9.0, 7.0, 9.0, 7.0, 9.0, 7.0, 9.0, 7.0, 9.0, 7.0, 9.0, 7.0, 9.0, 7.0, 4.0, 4.0,
+// CHECK-NEXT: %[[E:.*]] = nn.gather %[[T]], %i
+// CHECK: nn.add %[[E]], %{{.*}}
+// CHECK: nn.rms_norm
+// CHECK-NEXT: nn.hadamard
+// CHECK: %[[G:.*]] = nn.constant <tensor<16xf32>, [0.015625, 0.03125,
+// CHECK: %[[M:.*]] = nn.mul %{{.*}}, %[[G]]
+// CHECK-NEXT: %[[H:.*]] = nn.hadamard %[[M]] {block = 16 : i64}
+// CHECK-NEXT: %[[W:.*]] = nn.constant <tensor<2x16xf32>, [9.0, 7.0,
+// CHECK-NEXT: nn.fully_connected %[[H]], %[[W]] {qmlir.rotated = "reads rows rotated in blocks of 16"}
+func.func @tied(%x: !t, %i: tensor<2xi64>) -> tensor<2x2xf32> {
+  %t = nn.constant <tensor<2x16xf32>, [8.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tensor<2x16xf32>
+  %w = nn.constant <tensor<16x16xf32>, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]> : tensor<16x16xf32>
+  %g = nn.constant <tensor<16xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0]> : tensor<16xf32>
+  %e = nn.gather %t, %i {axis = 0 : i64} : tensor<2x16xf32>, tensor<2xi64> -> !t
+  %b = nn.fully_connected %x, %w : !t, tensor<16x16xf32> -> !t
+  %s = nn.add %e, %b : !t, !t -> !t
+  %n = nn.rms_norm %s {axis = 1 : i64, epsilon = 1.0e-05 : f32} : !t -> !t
+  %m = nn.mul %n, %g : !t, tensor<16xf32> -> !t
+  %y = nn.fully_connected %m, %t : !t, tensor<2x16xf32> -> tensor<2x2xf32>
+  func.return %y : tensor<2x2xf32>
+}
+
+// -----
+
+!t = tensor<2x16xf32>
+
+// The gain is for another layer, too: 1 / 16 cannot be in it. Table and head stay, and what is looked up is transformed.
+// CHECK-LABEL: func.func @gain_for_others
+// CHECK: %[[E:.*]] = nn.gather %t, %i
+// CHECK-NEXT: nn.hadamard %[[E]]
+// CHECK: nn.fully_connected %[[M:.*]], %t
+// CHECK-NEXT: nn.fully_connected %[[M]], %w
+func.func @gain_for_others(%x: !t, %i: tensor<2xi64>) -> (tensor<2x2xf32>, !t) {
+  %t = nn.constant <tensor<2x16xf32>, [8.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]> : tensor<2x16xf32>
+  %w = nn.constant <tensor<16x16xf32>, [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]> : tensor<16x16xf32>
+  %g = nn.constant <tensor<16xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0, 16.0]> : tensor<16xf32>
+  %e = nn.gather %t, %i {axis = 0 : i64} : tensor<2x16xf32>, tensor<2xi64> -> !t
+  %b = nn.fully_connected %x, %w : !t, tensor<16x16xf32> -> !t
+  %s = nn.add %e, %b : !t, !t -> !t
+  %n = nn.rms_norm %s {axis = 1 : i64, epsilon = 1.0e-05 : f32} : !t -> !t
+  %m = nn.mul %n, %g : !t, tensor<16xf32> -> !t
+  %y = nn.fully_connected %m, %t : !t, tensor<2x16xf32> -> tensor<2x2xf32>
+  %z = nn.fully_connected %m, %w : !t, tensor<16x16xf32> -> !t
+  func.return %y, %z : tensor<2x2xf32>, !t
 }

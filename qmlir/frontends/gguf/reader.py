@@ -25,6 +25,10 @@ MAGIC = b"GGUF"
 Value = int | float | bool | str | Array | None
 """The value of a metadata key; None for a list of texts."""
 
+COPIED = 1 << 16
+"""The most bytes of floats that are copied, rather than those of the mapped file: a page that is read there brings as
+many pages around it into memory."""
+
 AGAIN_REMEDY = "download or write the file again"
 
 _NUMBERS = {
@@ -91,10 +95,14 @@ class File:
     def read(self, name: str) -> tuple[Array, Affine | None]:
         """Returns the floats of a tensor, f32 and read-only, and the levels that they follow, if they are of blocks."""
         entry = self.tensors[name]
-        found = entry.kind.read(self.data[entry.start : entry.start + entry.bytes], entry.shape)
-        if entry.kind.name != "F32":  # whose floats are those of the file
-            give_back(self.data, entry.start, entry.bytes)
-        return found
+        floats, levels = entry.kind.read(self.data[entry.start : entry.start + entry.bytes], entry.shape)
+        if entry.kind.name == "F32":
+            if entry.bytes > COPIED:
+                return floats, levels  # those of the file
+            floats = floats.copy()
+            floats.flags.writeable = False
+        give_back(self.data)
+        return floats, levels
 
     def read_again(self, name: str) -> Array:
         """Returns the floats of a tensor that was read before.

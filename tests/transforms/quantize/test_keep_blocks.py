@@ -9,13 +9,16 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.checker import check_certificate
-from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp, HadamardOp, MulOp
+from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp, GatherOp, HadamardOp, MulOp
+from qmlir.dialects.nn import FullyConnectedOp as FloatLayerOp
 from qmlir.dialects.qint import AffineFullyConnectedOp, FullyConnectedOp
 from qmlir.ir.facts import FACTORS, ROTATED, ROTATION
+from qmlir.ir.interfaces import shape_of
+from qmlir.transforms.quantize.adjust.channel_pairs import constant_array, set_constant
 from tests.checker.networks import certified
 from tests.frontends.gguf.files import file_of, parts, random_tensor
 
-ROWS, CONTEXT = 4, 16
+ROWS, CONTEXT, VOCABULARY = 4, 16, 20
 
 
 def decoder(folder: Path, kind: str, **changed: Any) -> ModuleOp:
@@ -28,7 +31,7 @@ def decoder(folder: Path, kind: str, **changed: Any) -> ModuleOp:
 def sequences(count: int, seed: int = 0) -> list[list[dict[str, Any]]]:
     rng = np.random.default_rng(seed)
     places = [np.arange(first, first + ROWS) for first in range(0, CONTEXT, ROWS)]
-    return [[{"token": rng.integers(0, 20, ROWS), "pos": place} for place in places] for _ in range(count)]
+    return [[{"token": rng.integers(0, VOCABULARY, ROWS), "pos": place} for place in places] for _ in range(count)]
 
 
 def quantized(module: ModuleOp, **options: Any) -> ModuleOp:
@@ -84,20 +87,43 @@ def test_its_sums_are_certified(tmp_path: Path) -> None:
     check_certificate(tmp_path / "certificate.json")
 
 
-def test_a_stream_that_is_rotated_at_run_time_computes_the_same(tmp_path: Path) -> None:
-    """All weights stay as they are; rows of the stream, and their normalizations, are rotated."""
+@pytest.mark.parametrize(("largest", "rotates_table"), [(32, True), (1, False)])
+def test_a_stream_that_is_rotated_at_run_time_computes_the_same(
+    largest: int, rotates_table: bool, tmp_path: Path
+) -> None:  # fmt: skip
+    """Weights stay as they are; rows of the stream, and their normalizations, are rotated.
+
+    A table with a large channel is rotated, and the last layer with it; one whose integers would be coarser is not.
+    """
     module = qmlir.Pipeline("simplify")(decoder(tmp_path, "Q4_1"))
+    lookup, head = embedding_and_head(module)
+    table = constant_array(lookup.x)
+    assert table is not None
+    uneven = np.where(np.arange(table.shape[1]) == 3, largest * table, table)
+    set_constant(lookup, 0, uneven)
+    head.operands[1] = lookup.x
     rotated = qmlir.Pipeline(("rotate", {"what": "run-time"}))(module)
     before, after = (
-        {id(a): a for op in m.walk() if isinstance(op, ConstantOp) and (a := op.value.array).ndim == 2}
+        {a.tobytes() for op in m.walk() if isinstance(op, ConstantOp) and (a := op.value.array).ndim == 2}
         for m in (module, rotated)
     )
-    assert before.keys() == after.keys()
+    assert before - after <= {table.tobytes(), uneven.tobytes()}
+    assert (uneven.tobytes() in after) is not rotates_table
+    lookup, head = embedding_and_head(rotated)
+    np.testing.assert_array_equal(constant_array(head.w), constant_array(lookup.x))
+    assert isinstance(head.x.owner, HadamardOp) is rotates_table
     assert sum(isinstance(op, HadamardOp) for op in rotated.walk()) == 6
     plain, turned = qmlir.compile(module), qmlir.compile(rotated)
     for sample in sequences(1)[0]:
         wanted = np.asarray(plain(sample))
         np.testing.assert_allclose(np.asarray(turned(sample)), wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
+def embedding_and_head(module: ModuleOp) -> tuple[GatherOp, FloatLayerOp]:
+    """The lookup of embeddings, and the layer that has the same weights."""
+    lookup = next(o for o in module.walk() if isinstance(o, GatherOp) and shape_of(o.x)[0] == VOCABULARY)
+    head = next(o for o in module.walk() if isinstance(o, FloatLayerOp) and shape_of(o.w)[0] == VOCABULARY)
+    return lookup, head
 
 
 def test_what_the_blocks_hold_is_exact(tmp_path: Path) -> None:
@@ -162,6 +188,10 @@ def test_gains_are_divided_block_by_block(tmp_path: Path) -> None:
     The gain is a constant behind a normalization, and a layer in the product of a gated feed-forward network.
     """
     module = decoder(tmp_path, "Q4_1")
+    for op in [o for o in module.walk() if isinstance(o, MulOp)]:
+        gain = constant_array(op.rhs)
+        if gain is not None and gain.shape == shape_of(op.y)[-1:]:
+            set_constant(op, 1, (gain * np.repeat([4, 1], len(gain) // 2)).astype(np.float32))
     q = quantized(module)
     gains = [op for op in q.walk() if isinstance(op, MulOp) and FACTORS.on(op)]
     assert [held(g).shape for g in gains] == [(2,), (2,), (4,)]

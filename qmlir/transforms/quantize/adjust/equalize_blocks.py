@@ -7,7 +7,8 @@ feed-forward network, that is a layer with scales of blocks itself:
 
     y = Σ_g s[o,g] · f[g] · Σ_{i in g} (x[i] / f[g]) · (w[o,i] − z[o,g])
 
-f[g] is the square root of the mean share that a block's largest magnitude has of its row's, over the rows of samples.
+f[g] is the square root of the mean share that a block's largest magnitude has of its row's, over the rows of samples,
+with 1 / f[g] rounded to quarters: which of two neighbours it is makes no difference, and files hold few digits.
 """
 
 from collections.abc import Sequence
@@ -32,6 +33,9 @@ from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
 
 SHARE = 0.5
 """The exponent of the mean share: 1 would bring all blocks to one magnitude, but round the largest channels more."""
+
+PARTS = 4
+"""1 / f is a whole number of quarters."""
 
 LEAST_FACTOR = 2.0**-6
 """The least factor: a block may be nearly dead on the samples only."""
@@ -66,7 +70,7 @@ class EqualizeBlocksPass(SampledPass):
         for rows in found:
             mean = np.mean(np.concatenate(shares[rows.y]), axis=0) if shares[rows.y] else np.zeros(0)
             if mean.size and mean.max() > 0:
-                rows.scale(np.maximum((mean / mean.max()) ** SHARE, LEAST_FACTOR))
+                rows.scale(PARTS / np.rint(PARTS / np.maximum((mean / mean.max()) ** SHARE, LEAST_FACTOR)))
         observe_anew(block, [value for rows in found for value in rows.changed], samples)
 
 
@@ -108,7 +112,7 @@ class GainedRows:
                 _multiply(self.writer, 4, 1 / channels)
         for reader in self.readers:
             _multiply(reader, 2, factors)
-        for value in self.changed:
+        for value in self.changed[:2]:  # the sums of the writer are no tensor of the source model
             assert isinstance(value.owner, Operation)
             note_factors(value.owner, 1 / channels)
 
