@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 
 import qmlir
@@ -13,7 +14,7 @@ from tests.conftest import ROOT, THOROUGH
 from tests.frontends.tflite.files import Op, T
 from tests.fuzz import devices
 from tests.fuzz.cases import case, known
-from tests.fuzz.checks import Case, Finding, check
+from tests.fuzz.checks import Case, Finding, check, rounds_to_halves
 from tests.fuzz.device_cases import DeviceCase
 from tests.fuzz.devices import Mismatch
 from tests.fuzz.drawing import Drawing, Refused
@@ -333,6 +334,20 @@ def test_results_of_which_some_elements_count_are_compared(monkeypatch: pytest.M
     module = load_onnx(replace(of_positive, constants={"two": np.array(2, np.float32)}).model())
     monkeypatch.setattr("tests.fuzz.checks.load_onnx", lambda model: module.clone())
     assert {f.check for f in check(case).findings} == {"float", "simplify"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_halves_of_a_branch_may_differ_by_their_rounding() -> None:
+    x = np.linspace(-3, 3, 8, dtype=np.float32)
+    named = onnx.helper.make_empty_tensor_value_info
+    nodes = [onnx.helper.make_node("Cast", ["x"], ["h"], to=10), onnx.helper.make_node("Cast", ["h"], ["b"], to=1)]
+    rounds, keeps = (onnx.helper.make_graph(n, "g", [], [named("b")]) for n in (nodes, nodes[1:]))
+    keeps.node[0].input[0] = "x"
+    branches = {"then_branch": rounds, "else_branch": keeps}
+    graph = Graph((Node("If", ("on",), ("y",), branches),), {"on": np.array([True])}, {"x": (x,)}, ("y",), 21)
+    assert check(Case(graph, Options())).findings == []
+    assert rounds_to_halves(graph.nodes[0])
+    assert not rounds_to_halves(Node("If", ("on",), ("y",), {"then_branch": keeps, "else_branch": keeps}))
 
 
 @pytest.mark.filterwarnings("ignore")
