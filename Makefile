@@ -94,7 +94,7 @@ conformance: $(READY) ## all of what `make test` runs a share of, with a table: 
 	  tests/transforms/nn tests/transforms/npu tests/transforms/test_merge_requantizes.py \
 	  tests/transforms/quantize/test_fuse_attention.py tests/frontends/gguf \
 	  tests/transforms/loops/test_stripe_calls.py tests/fuzz tests/checker tests/proofs tests/interop \
-	  tests/test_deep_networks.py
+	  tests/test_deep_networks.py tests/models/test_language_model.py
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q -m "crossed and not models" tests
 
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT

@@ -419,7 +419,7 @@ def device(folder: Path, fallback: str) -> None:
     text, count = re.subn(r'(\[fallback\]\s+kind = )"\w+"', rf'\1"{fallback}"', text)
     assert count == 1
     (folder / "mine.toml").write_text(text)
-    nodes = [node("MatMul", "x w", "l"), node("Softmax", "l")]
+    nodes = [node("MatMul", "x w", "l"), node("LogSoftmax", "l")]
     onnx.save(model(nodes, {"x": [1, 8]}, {"w": floats(8, 8)}), folder / "s.onnx")
     qmlir.profile(folder / "s.onnx", [*np.load(folder / "samples.npy")]).save(folder / "s.yaml")
 

@@ -16,7 +16,7 @@ from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessEqualOp, LessOp, ModOp, MulOp, SubOp, WhereOp
 from qmlir.dialects.nn.functions import GeluOp, SwishOp
 from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
-from qmlir.dialects.nn.movement import ConcatOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.normalization import RMSNormOp, SoftmaxOp
 from qmlir.frontends.builder import Node, Operand, Properties
 from qmlir.frontends.function import Builder, Constant
@@ -150,7 +150,7 @@ class Network:
         """Returns where each row of each head is kept, i64 [heads of keys, rows, 2]: its head, and its place there."""
         heads = np.arange(self.settings.kv_heads).reshape(-1, 1, 1)
         own = self.move("slots.rows", at, (ReshapeOp, {"shape": [1, self.rows, 1]}))
-        place = self.add("slots.places", AddOp, [own, Constant(np.zeros_like(heads))])
+        place = self.move("slots.places", own, (BroadcastOp, {"shape": [len(heads), self.rows, 1]}))
         head = Constant(np.broadcast_to(heads, (len(heads), self.rows, 1)).copy())
         return self.add("slots.of_heads", ConcatOp, [[head, place]], {"axis": 2})
 
