@@ -9,6 +9,7 @@ from registers import Machine, Registers
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.backends.layered import LayerProgram
 
 HERE = Path(__file__).parents[1]
 DEVICE = HERE / "registers.toml"
@@ -21,8 +22,14 @@ def quantized() -> ModuleOp:
     return qmlir.quantize(HERE.parent / "digits" / "digits.onnx", data=samples, target=DEVICE, io="int8", measure=False)
 
 
-def test_the_device_computes_the_network(quantized: ModuleOp) -> None:
-    program = qmlir.compile(quantized, target=DEVICE).layered
+@pytest.fixture(scope="module")
+def program(quantized: ModuleOp) -> LayerProgram:
+    found = qmlir.compile(quantized, target=DEVICE).layered
+    assert found is not None
+    return found
+
+
+def test_the_device_computes_the_network(quantized: ModuleOp, program: LayerProgram) -> None:
     first, last = program.layers[0], program.layers[-1]  # the host gives the image its shape
     reference = qmlir.reference(quantized)
     for image in DATA["test_images"][:20]:
@@ -36,17 +43,16 @@ def test_the_device_computes_the_network(quantized: ModuleOp) -> None:
         assert (got.reshape(-1) == np.asarray(reference(given)).reshape(-1)).all()
 
 
-def test_wide_layers_become_several_runs(quantized: ModuleOp) -> None:
-    program = qmlir.compile(quantized, target=DEVICE).layered
+def test_wide_layers_become_several_runs(program: LayerProgram) -> None:
     for placed, words in zip(program.layers, program.words.commands, strict=True):
         runs = sum(word >> 32 == 15 for word in words)
         outputs = placed.layer.output.shape[3]
         assert runs == (-(-outputs // 16) if placed.layer.kind in ("conv2d", "fc") else 1)
 
 
-def test_what_is_refused(quantized: ModuleOp) -> None:
+def test_what_is_refused(program: LayerProgram) -> None:
     encoder = Registers(qmlir.load_device(DEVICE))
-    layer = qmlir.compile(quantized, target=DEVICE).layered.layers[0].layer
+    layer = program.layers[0].layer
     convolution, scale = layer.steps
     wide = replace(convolution, dilation=(2, 2))
     assert encoder.refuses(layer) is None
