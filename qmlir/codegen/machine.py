@@ -45,6 +45,8 @@ class Capabilities:
     words_anywhere   whether it loads a word from any address as fast as a byte
     saves_memory     whether constants should be small rather than fast
     wide_words       whether registers hold 32 words of 16 bits
+    upper_quads      whether products of words that wrap, and a quad of their upper bytes for two pairs, take less time
+                     than products of words by both bytes of the other words
     sum_bits         bits of registers that sums may take: all but those of a step's weights, data and products
     single_block, pair_block, quad_block
                      the most output channels of a block whose steps multiply 1, 2 or 4 input channels
@@ -66,6 +68,7 @@ class Capabilities:
     words_anywhere: bool = True
     saves_memory: bool = False
     wide_words: bool = False
+    upper_quads: bool = False
     sum_bits: int = 12 * 256
     single_block: int = 16
     pair_block: int = 16
@@ -111,9 +114,10 @@ UNITS: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("avx512f", {"sum_bits": 48 * 256, "single_block": 32}),
     ("avx512bw", {"packed": 64, "wide_words": True}),
     # Measured: a rate of 4 on Emerald Rapids, where 56x56x64 takes 0.83 and 28x28x128 takes 0.73 of Winograd's time; 2
-    # on Zen 4, whose registers of 512 bits are computed in two halves. AMD's processors alone have sse4a.
+    # on Zen 4, whose registers of 512 bits are computed in two halves. AMD's processors alone have sse4a. They arrange
+    # upper bytes while they multiply; Intel's multiply in the ports that would arrange them.
     ("avx512vnni", {"quads": 64, "signed_quads": False, "quad_rate": 4, "quad_block": 32}),
-    ("avx512vnni sse4a", {"quad_rate": 2}),
+    ("avx512vnni sse4a", {"quad_rate": 2, "upper_quads": True}),
     ("amx-int8", {"matrices": True}),
 )
 """The features of a unit, and what a processor that has all of them can do; later rows override earlier ones."""

@@ -22,6 +22,7 @@ class Arithmetic(abc.ABC):
     outside      the number in a tile at positions outside the image
     most_steps   the steps whose products i32 sums hold, where the accumulators are wider than these; 0 where `step`
                  adds to the accumulators
+    shared       the sums over the same steps that depend on weights alone, so that all outputs share them
     """
 
     group: int
@@ -30,6 +31,7 @@ class Arithmetic(abc.ABC):
     zero_point: int
     outside: int = 0
     most_steps: ClassVar[int] = 0
+    shared: ClassVar[int] = 0
 
     @property
     def keeps(self) -> bool:
@@ -68,8 +70,15 @@ class Arithmetic(abc.ABC):
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
 
+    def add_shared(self, accumulator: Value, parts: Sequence[Value]) -> Value:
+        """Adds what all outputs share of one step to a sum; `parts` are those of the step's weights."""
+        raise NotImplementedError
+
     def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
-        """Adds the sums of the parts of weights, over at most `most_steps` steps, to the accumulators."""
+        """Adds the sums of the parts of weights, over at most `most_steps` steps, to the accumulators.
+
+        Behind those of the parts come the sums that are `shared`.
+        """
         raise NotImplementedError
 
 

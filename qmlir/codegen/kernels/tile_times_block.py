@@ -222,11 +222,12 @@ class TileTimesBlock(Finished, Microkernel):
                     if self.grouped:
                         weights = weights * self._factors(multipliers[0], job, number + k, weights)
                     parts, at = arithmetic.parts(weights), left + k * arithmetic.group
+                    own = len(sums) - arithmetic.shared
                     return [
                         arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), parts[part])
-                        for i, acc in enumerate(sums)
+                        for i, acc in enumerate(sums[:own])
                         for p, part in [divmod(i, len(parts))]
-                    ]
+                    ] + [arithmetic.add_shared(acc, parts) for acc in sums[own:]]
 
                 def over_run(turn: Value, sums: list[Value]) -> Sequence[Value]:
                     for k in range(self.at_once):
@@ -265,8 +266,10 @@ class TileTimesBlock(Finished, Microkernel):
 
         def over_stretch(number: Value, sums: list[Value]) -> Sequence[Value]:
             begin = number * most
-            own = code.fold(begin, (begin + most).minimum(steps), [zeros] * (PARTS * len(sums)), over_run, "k")
-            return [arithmetic.joined(acc, own[PARTS * p : PARTS * (p + 1)]) for p, acc in enumerate(sums)]
+            count = PARTS * len(sums)
+            own = code.fold(begin, (begin + most).minimum(steps), [zeros] * (count + arithmetic.shared), over_run, "k")
+            shared = own[count:]
+            return [arithmetic.joined(acc, [*own[PARTS * p : PARTS * (p + 1)], *shared]) for p, acc in enumerate(sums)]
 
         return code.fold(0, (steps + (most - 1)) // most, sums, over_stretch, "stretch")
 

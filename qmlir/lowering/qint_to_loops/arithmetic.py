@@ -87,6 +87,60 @@ class SplitPairs(Pairs):
 
 
 @dataclass(frozen=True)
+class WrappedPairs(Pairs):
+    """Multiplies two pairs of i16 a step, with sums that wrap, and their upper bytes as a quad.
+
+    For x = 256·h + l and w = 256·k + m, with l and m in [0, 255], a product x·w is 2^16·h·k and a rest
+    256·(h·m + l·k) + l·m, whose magnitude is at most 256·65280 − 65025. Over 128 products the rest has a magnitude
+    below 2^31. So the sum of products modulo 2^32, minus 2^16·Σ h·k, is the rest's sum as an i32. These are three
+    multiplications for four channels, where those of `SplitPairs` are four.
+
+    The quads of upper bytes are unsigned by signed: Σ (h + 128)·k, and Σ 128·k, which all outputs share.
+
+    The weights lie as those of pairs: a run has a multiple of 4 channels.
+    """
+
+    group: int = 4
+    sums: Attribute = i64
+    most_steps: ClassVar[int] = 32
+    shared: ClassVar[int] = 1
+
+    UPPER: ClassVar = (1, 5, 3, 7)
+    """Places of the upper bytes of four i16, in the order of a quad."""
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.chunk(at, 4 * lanes).to(i16)
+
+    def parts(self, w: Value) -> Sequence[Value]:
+        first, second = self._pairs(w)
+        upper = ((first >> 8) & 0xFF) | (second & -0x100)
+        return [w, upper.bits(i8)]
+
+    def _pairs(self, w: Value) -> tuple[Value, Value]:
+        """The weights of the first pair and those of the second one."""
+        assert w.lanes is not None
+        return w.lanes_from(0, w.lanes // 2), w.lanes_from(w.lanes // 2, w.lanes // 2)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        if w.element == i16:
+            for i, pair in enumerate(self._pairs(w)):
+                accumulator = self.add_pair(accumulator, x, place + 2 * i, pair)
+            return accumulator
+        words = x.load(place, lanes=4).bits(i64).lane(0).spread((accumulator.lanes or 1) // 2).bits(i8)
+        upper = words.shuffle(words, [quad + i for quad in range(0, words.lanes or 8, 8) for i in 2 * self.UPPER])
+        return accumulator.code.dot_quads(accumulator, upper ^ -128, w, pairs_fit=False)
+
+    def add_shared(self, accumulator: Value, parts: Sequence[Value]) -> Value:
+        _, upper = parts
+        return accumulator.code.dot_quads(accumulator, upper.same(-128), upper, pairs_fit=False)
+
+    def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
+        wrapped, upper, offset = sums
+        upper = upper - offset
+        return accumulator + (upper.to(i64) << 16) + (wrapped - (upper << 16)).to(i64)
+
+
+@dataclass(frozen=True)
 class _Quads(Integers, QuadArithmetic):
     """Multiplies quads of bytes, four channels a step.
 

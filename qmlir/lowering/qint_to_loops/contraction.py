@@ -20,6 +20,7 @@ from qmlir.codegen.kernels.packed_weights import levels_to_pack
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
 from qmlir.codegen.kernels.task import A, Broadcast, Task
 from qmlir.codegen.lowering import Array, MainLowering, Rules
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
@@ -31,7 +32,15 @@ from qmlir.dialects.qint.contraction import (
 )
 from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.lowering.qint_to_loops.arithmetic import Integers, IntegerTaps, Pairs, SaturatingPairs, Singles, SplitPairs
+from qmlir.lowering.qint_to_loops.arithmetic import (
+    Integers,
+    IntegerTaps,
+    Pairs,
+    SaturatingPairs,
+    Singles,
+    SplitPairs,
+    WrappedPairs,
+)
 from qmlir.lowering.qint_to_loops.candidates import (
     LARGEST,
     PAIRS,
@@ -43,6 +52,9 @@ from qmlir.lowering.qint_to_loops.candidates import (
     pairs_fit_sums,
 )
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
+
+LEAST_SHARING = 4
+"""The fewest outputs that share what a step of `WrappedPairs` computes of weights alone."""
 
 
 @dataclass(frozen=True)
@@ -175,7 +187,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, shape = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.acc)
     result, epilogue, parameters = ending(state, op.acc, rhs[-1])
-    rows, columns = _both_sides(op, vectors=state.machine.vectors)
+    rows, columns = _both_sides(op, state.machine)
     window = Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2]))
     x = state.buffer(op.lhs)
     task = Task(
@@ -194,16 +206,22 @@ def _matmul(state: MainLowering, op: MatMulOp) -> None:
     choose(state, task, [PAIRS if isinstance(rows, Pairs) else SINGLES])
 
 
-def _both_sides(op: MatMulOp, *, vectors: bool) -> tuple[Integers, Integers]:
-    """The arithmetic of a matrix product for its left and for its right operand; they differ in the zero point."""
+def _both_sides(op: MatMulOp, machine: Capabilities) -> tuple[Integers, Integers]:
+    """The arithmetic of a matrix product for its left and for its right operand.
+
+    They differ in the zero point, and where the steps of the product take two pairs of the packed right operand.
+    """
     sides = ((op.lhs, op.lhs_zero_point.value.data), (op.rhs, op.rhs_zero_point.value.data))
     sums = i64 if element_of(op.acc) == i64 else i32
     fit = all(fits_i16(element_of(x), zero_point) for x, zero_point in sides)
     first, second = (largest_difference(x, zero_point) for x, zero_point in sides)
     kind = Pairs if fit and pairs_fit_sums(sums, first, second) else Singles
-    if fit and vectors and sums == i64:
+    if fit and machine.vectors and sums == i64:
         kind = SplitPairs
     rows, columns = (kind(zero_point, sums) for _, zero_point in sides)
+    outputs, terms = shape_of(op.lhs)[-2:]
+    if kind == SplitPairs and machine.upper_quads and outputs >= LEAST_SHARING and terms % 4 == 0:
+        rows = WrappedPairs(rows.zero_point)
     return rows, columns
 
 

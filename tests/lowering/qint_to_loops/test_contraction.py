@@ -7,16 +7,17 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
+from qmlir.backends.cpu import Machine
 from qmlir.codegen.kernels.contraction import NEAR
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, RequantizeOp
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
-from tests.lowering.both import check, network, to_loops
+from tests.lowering.both import check, features_of, network, to_loops
 
 Array = npt.NDArray[Any]
 
@@ -71,6 +72,40 @@ def test_products_of_words_leave_32_bits(terms: int, drawn: list[int]) -> None:
     rng = np.random.default_rng(terms)
     a, b = (rng.choice(np.array(drawn, np.int16), shape) for shape in ((2, 5, terms), (2, terms, 37)))
     check(lambda a, b: MatMulOp.make([a, b], element=i64).acc, a, b)
+
+
+@pytest.mark.parametrize("terms", [4, 124, 128, 132, 700, 702])
+@pytest.mark.parametrize("drawn", [[-32768], [-32513], [32767], [-32768, -32513, 255, 32767]])
+def test_products_of_words_by_sums_that_wrap(terms: int, drawn: list[int]) -> None:
+    """The rest beside products of upper bytes fits 32 bits over 128 terms; -32513 has the largest, 255 an upper byte 0.
+
+    Steps take four terms, so that 702 terms take pairs by both bytes of weights.
+    """
+    rng = np.random.default_rng(terms)
+    a, b = (rng.choice(np.array(drawn, np.int16), shape) for shape in ((2, 17, terms), (2, terms, 37)))
+    features = features_of(Machine.of("znver4"))
+
+    def graph(a: SSAValue, b: SSAValue) -> SSAValue:
+        return MatMulOp.make([a, b], element=i64).acc
+
+    lowered = to_loops(network(graph, *(TensorType(i16, x.shape) for x in (a, b))), features=features)
+    assert any(op.name == "simd.dot_u8_i8_quads" for op in lowered.walk()) == (terms % 4 == 0)
+    check(graph, a, b, features=features)
+
+
+@pytest.mark.parametrize("zero_points", [(0, -1), (-1, 0), (1, 1)])
+def test_words_with_zero_points_by_sums_that_wrap(zero_points: tuple[int, int]) -> None:
+    """Both sides lose their zero points before they are multiplied."""
+    rng = np.random.default_rng(1)
+    low, high = -(1 << 14), (1 << 14) - 1
+    a, b = (rng.integers(low, high, shape, np.int16, endpoint=True) for shape in ((3, 13, 64), (64, 20)))
+    properties = {"lhs_zero_point": int32(zero_points[0]), "rhs_zero_point": int32(zero_points[1])}
+    check(
+        lambda a, b: MatMulOp.make([a, b], properties, element=i64).acc,
+        a,
+        b,
+        features=features_of(Machine.of("znver4")),
+    )
 
 
 def test_more_channels_than_registers_hold() -> None:
