@@ -24,7 +24,8 @@ func.func @main(%x: tensor<4x8xi16>, %m: tensor<8x2xi16>) -> tensor<4x2xi64> {
 // CHECK: %[[SHARED:.*]] = simd.dot_u8_i8_quads {{.*}}, %[[UPPER]] : vector<4xi32>, vector<16xi8>
 // CHECK-NEXT: scf.yield {{.*}}, %[[SHARED]] :
 // CHECK: arith.subi
-// CHECK: arith.shli {{.*}} : vector<4xi64>
+// CHECK: %[[WHOLE:.*]] = vector.shuffle {{.*}} [0, 4, 1, 5, 2, 6, 3, 7] : vector<4xi32>, vector<4xi32>
+// CHECK-NEXT: vector.bitcast %[[WHOLE]] : vector<8xi32> to vector<4xi64>
 
 // BOTH-NOT: simd.dot_u8_i8_quads
 // BOTH: %[[HIGH:.*]] = arith.shrsi {{.*}} : vector<8xi16>

@@ -137,7 +137,9 @@ class WrappedPairs(Pairs):
     def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
         wrapped, upper, offset = sums
         upper = upper - offset
-        return accumulator + (upper.to(i64) << 16) + (wrapped - (upper << 16)).to(i64)
+        rest = wrapped - (upper << 16)
+        # The sum that wraps is the lower half of the whole sum, so that no lane is extended.
+        return accumulator + wrapped.interleave((upper + (rest >> 16)) >> 16).bits(i64)
 
 
 @dataclass(frozen=True)
