@@ -43,8 +43,18 @@ def prefixed(
         OptionError: There is no such entry.
         InputError: As for a call.
 
+    >>> from pathlib import Path
+    >>> import numpy as np
     >>> import qmlir
-    >>> decoder = qmlir.prefixed("decoder.onnx", [{"token": first, "place": zero}])
+    >>> sums = '''func.func @main(%x: tensor<1xf32>, %s: tensor<1xf32> {qmlir.state = #qmlir.state<1>})
+    ...     -> (tensor<1xf32>, tensor<1xf32>) {
+    ...   %y = nn.add %x, %s : tensor<1xf32>, tensor<1xf32> -> tensor<1xf32>
+    ...   func.return %y, %y : tensor<1xf32>, tensor<1xf32>
+    ... }'''
+    >>> _ = Path("sums.mlir").write_text(sums)
+    >>> one = np.ones(1, np.float32)
+    >>> print(qmlir.reference(qmlir.prefixed("sums.mlir", [one, 2 * one]))(4 * one))
+    [7.]
     """
     given: Mapping[str, Network] = network if isinstance(network, Mapping) else {"": network}
     modules = {name: loaded(each).clone() for name, each in given.items()}
