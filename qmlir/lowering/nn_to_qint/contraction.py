@@ -40,8 +40,8 @@ def saturates(op: WeightedOp, rounding: Rounding) -> bool:
     """Whether pairs of products saturate: the operation is an integer operator of u8 by s8 in the source model."""
     constant = isinstance(op.w.owner, nn.ConstantOp)
     fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
-    signed = uniform(op.w).storage == i8 and not UNSIGNED_WEIGHTS.on(op)
-    symmetric = signed and not any(uniform(op.w).zero_points)
+    of_bytes = uniform(op.x).storage == uniform(op.w).storage == i8  # data may have got 16 bits since
+    symmetric = of_bytes and not UNSIGNED_WEIGHTS.on(op) and not any(uniform(op.w).zero_points)
     marked = INTEGER_OPERATOR.on(op) and sign_shift(op) == 128
     return rounding.pairs and marked and constant and fits and symmetric
 

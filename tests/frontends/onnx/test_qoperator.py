@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
+import qmlir
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
@@ -255,6 +256,16 @@ def test_what_has_no_neighbours_to_saturate_with_is_exact() -> None:
         module = load_onnx(proto)
         follow(module, "onnxruntime")
         np.testing.assert_array_equal(results(module, {"x": U8})[0], onnxruntimes(proto, {"x": U8})[0])
+
+
+def test_data_that_got_16_bits_have_no_pairs_to_saturate() -> None:
+    nodes, constants = CASES["gemm with a factor"]
+    module = load_onnx(model(nodes, {"x": U8}, ["y"], {**CONSTANTS, **constants}, opset=13))
+    follow(module, "onnxruntime")
+    wide = qmlir.quantize(module, data=[U8], precision="int16", measure=False)
+    assert "qint.saturating_fully_connected" in str(qmlir.to_integers(module))
+    assert "qint.saturating_fully_connected" not in str(qmlir.to_integers(wide))
+    assert (np.asarray(qmlir.compile(wide)(U8)) == qmlir.reference(wide)(U8)).all()
 
 
 # ---------------------------------------------------------------------------------------------------------------
