@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.description.device import Device, Memory
+from qmlir.devices.description.device import Device, Memory, Queue
 from qmlir.devices.description.schema import Role
 from qmlir.devices.model import tables
 from qmlir.devices.model.engines import Engines, Region, regions
@@ -134,10 +134,18 @@ def row_room(engines: Engines, known: Regions, source: Memory, target: Memory) -
         source: The memory of the data.
         target: The memory of the result.
     """
-    reading, writing = engines.reading(engines.post), engines.writing(engines.post)
+    return _room(engines, engines.post, known, (source, target), at_once=1)
+
+
+def _room(engines: Engines, queue: Queue, known: Regions, ends: tuple[Memory, Memory], at_once: int) -> tuple[int, int]:
+    """The most bytes of data and of a result that a command of a queue may have, such that `at_once` fit at a time.
+
+    `ends` are the memories of the data and of the result, where a queue that works in place needs no room.
+    """
+    (source, target), reading, writing = ends, engines.reading(queue), engines.writing(queue)
     return (
-        MOST if reading is None or reading[0] == source else known[reading[0].id, "ifm"].size,
-        MOST if writing is None or writing[0] == target else known[writing[0].id, "ofm"].size,
+        MOST if reading is None or reading[0] == source else known[reading[0].id, "ifm"].size // at_once,
+        MOST if writing is None or writing[0] == target else known[writing[0].id, "ofm"].size // at_once,
     )
 
 
@@ -175,11 +183,7 @@ def pool_room(engines: Engines, known: Regions, source: Memory, target: Memory) 
         source: The memory of the data.
         target: The memory of the result.
     """
-    reading, writing = engines.reading(engines.pool), engines.writing(engines.pool)
-    return PoolRoom(
-        MOST if reading is None or reading[0] == source else known[reading[0].id, "ifm"].size // 2,
-        MOST if writing is None or writing[0] == target else known[writing[0].id, "ofm"].size // 2,
-    )
+    return PoolRoom(*_room(engines, engines.pool, known, (source, target), at_once=2))
 
 
 def windows_of(op: PoolOp) -> Work:
