@@ -58,6 +58,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import constant_array, is_sc
 from qmlir.transforms.quantize.adjust.gained_channels import layers_behind, moves_rows
 from qmlir.transforms.quantize.prepare.rotated_layers import (
     InexactError,
+    connected,
     note_rotated,
     rename_rotated,
     rotate_read,
@@ -160,18 +161,7 @@ class ResidualStream:
     def around(value: SSAValue) -> "ResidualStream":
         """Returns the stream that a tensor belongs to."""
         found = ResidualStream(shape_of(value)[-1])
-        waiting = [value]
-        while waiting:
-            value = waiting.pop()
-            if value in found.values:
-                continue
-            found.values[value] = None
-            try:
-                waiting += found._made_of(value)
-                for use in value.uses:
-                    waiting += found._read(use)
-            except InexactError as why:
-                found.refusal = found.refusal or str(why)
+        found.values, found.refusal = connected(value, found._made_of, found._read)
         if found.width % 2:
             found.refusal = found.refusal or f"there is no Hadamard matrix for {found.width} channels"
         return found

@@ -40,6 +40,7 @@ from qmlir.transforms.quantize.adjust.channel_pairs import is_scalable
 from qmlir.transforms.quantize.adjust.gained_channels import moves_rows
 from qmlir.transforms.quantize.prepare.rotated_layers import (
     InexactError,
+    connected,
     note_rotated,
     rename_rotated,
     rotate_read,
@@ -104,18 +105,7 @@ class Heads:
         end = function.body.block.last_op
         assert isinstance(end, func.ReturnOp)
         found = Heads(shape_of(product.rhs)[-1], states_of(function), end, sums=[product])
-        waiting: list[SSAValue] = [product.rhs]
-        while waiting:
-            value = waiting.pop()
-            if value in found.tensors:
-                continue
-            found.tensors[value] = None
-            try:
-                waiting += found._made_of(value)
-                for use in value.uses:
-                    waiting += found._read(use)
-            except InexactError as why:
-                found.refusal = found.refusal or str(why)
+        found.tensors, found.refusal = connected(product.rhs, found._made_of, found._read)
         if found.size % 2:
             found.refusal = found.refusal or f"there is no Hadamard matrix for heads of {found.size}"
         return found

@@ -5,13 +5,14 @@ A layer y = x · Wᵀ + b that writes rotated channels has Qᵀ · W and b · Q,
     (x · Q) · (W · Q)ᵀ = x · Wᵀ
 
 All products are computed in f64 and rounded once. A rotated tensor is no tensor of the source model any more: its name
-gets the ending `.rotated`, and its source name is among those that its operation has absorbed.
+gets the ending `.rotated`, and its source name is among those that its operation has absorbed. Tensors that operations
+connect rotate together, or none of them does.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from qmlir.dialects.nn import ConstantOp, FullyConnectedOp
 from qmlir.ir.facts import LEVELS, ROTATED
@@ -25,6 +26,30 @@ from qmlir.transforms.quantize.adjust.channel_pairs import constant_array, set_c
 
 class InexactError(Exception):
     """Raised where a rotation would not keep what the network computes; its text says why."""
+
+
+def connected(
+    start: SSAValue, made_of: Callable[[SSAValue], list[SSAValue]], read: Callable[[Use], list[SSAValue]]
+) -> tuple[dict[SSAValue, None], str]:
+    """Returns the tensors that operations connect with one, and why they cannot rotate; empty if they can.
+
+    Args:
+        start: One of the tensors.
+        made_of: Notes what writes a tensor; returns the tensors that rotate with it. Raises InexactError.
+        read: Likewise for an operation that reads it.
+    """
+    tensors, waiting, refusal = dict[SSAValue, None](), [start], ""
+    while waiting:
+        if (value := waiting.pop()) in tensors:
+            continue
+        tensors[value] = None
+        try:
+            waiting += made_of(value)
+            for use in value.uses:
+                waiting += read(use)
+        except InexactError as why:
+            refusal = refusal or str(why)
+    return tensors, refusal
 
 
 def times(rows: Array, matrix: Matrix) -> Array:
