@@ -14,7 +14,7 @@ from qmlir.backends.npu import SIMULATORS
 from qmlir.cli.documents import add_json_option, cost_fields, prints_document, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, file_of
 from qmlir.cli.models import load_known, load_simplified
-from qmlir.cli.terminal import is_verbose, say, table_of, terminal
+from qmlir.cli.terminal import is_verbose, say, shortened, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import OptionError
 
@@ -182,12 +182,13 @@ def _print_legality(judged: "Sequence[Legality]", device: "Device") -> None:
     from qmlir.devices.legality.limits import share_on_device
 
     refused = [v for v in judged if v.refusals]
+    if refused:
+        say(f"not on {device.name}:")
     if len(refused) > LISTED and not is_verbose():
         _print_reasons(refused, device)
     elif refused:
-        headings = ("node", "operation", "MACs", f"why not on {device.name}", "key")
-        rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals), _keys(v)) for v in refused]
-        terminal().print(table_of(headings, rows, numbers=("MACs",), names=("node",), whole=("operation",)))
+        for each in refused:
+            _print_refused(each)
     kinds = Counter(v.operation for v in judged if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
     share = 100 * share_on_device(judged)
@@ -195,9 +196,16 @@ def _print_legality(judged: "Sequence[Legality]", device: "Device") -> None:
     say(f"{len(judged) - len(refused)} of {len(judged)} operations, {share:.1f} % of the MACs on {device.name}")
 
 
-def _keys(judged: "Legality") -> str:
-    """The changes of the device file that would bring an operation to the device, or why there are none."""
-    return "; ".join(map(str, judged.keys)) or f"no key: {judged.no_key}"
+def _print_refused(judged: "Legality") -> None:
+    """Prints an operation with its reasons and the keys that would bring it to the device, or why none would."""
+    macs = f", {judged.macs} MACs" if judged.macs else ""
+    say(f"{shortened(judged.node, NAME_WIDTH)}: {judged.operation}{macs}")
+    for sentence in judged.refusals:
+        say(f"  {sentence}")
+    for change in judged.keys:
+        say(f"  key: {change}")
+    if judged.no_key:
+        say(f"  no key: {judged.no_key}")
 
 
 def _print_gains(judged: "Sequence[Legality]", gains: "Sequence[Gain]", device: "Device") -> None:
@@ -213,6 +221,9 @@ def _print_gains(judged: "Sequence[Legality]", gains: "Sequence[Gain]", device: 
     ]
     terminal().print(table_of(headings, rows, numbers=headings[1:]))
 
+
+NAME_WIDTH = 60
+"""The most characters of a node's name where an operation is listed; names of merged nodes are longer."""
 
 LISTED = 12
 """The most refused operations that are listed one by one unless the user asks for details."""

@@ -78,7 +78,13 @@ def test_what_a_device_refuses_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "mine.toml").write_text(GEMMINI.replace("kernel_max = [15, 15]", "kernel_max = [1, 1]", 1), "utf-8")
     assert driver.main(["device", "check", str(tmp_path / "mine.toml"), DIGITS]) == 0
     shown = capsys.readouterr().out
-    assert "a window has at most 1x1 elements, got 3x3 (ops.conv2d.kernel_max)" in shown
+    lines = shown.splitlines()
+    assert "not on gemmini:" in lines
+    first = lines.index(next(line for line in lines if re.fullmatch(r"\S+: qint.conv2d, \d+ MACs", line)))
+    assert lines[first + 1 : first + 3] == [
+        "  a window has at most 1x1 elements, got 3x3 (ops.conv2d.kernel_max)",
+        "  key: ops.conv2d.kernel_max: [1, 1] → [3, 3]",
+    ]
     assert "100.0 % of the MACs" not in shown
 
 

@@ -48,6 +48,7 @@ REJECTED = [
     ("align = 32", "aling = 32", 'memory "act" aling: there is no such key; did you mean align?'),
     ("[sync]", "[sink]", "sync: is missing (how queues wait for each other); sink: there is no such key"),
     ("k = 32, n", "k = 0, n", "array.lanes.k: must be at least 1 lanes, got 0"),
+    ('types = ["i8"', 'types = ["u8"', "quant.types 1: must be 'i8' or 'i16', got 'u8'"),
     ("k = 32, n", "k = true, n", "array.lanes.k: must be a whole number of lanes, got True"),
     ("setup = 40", 'setup = "long"', "queue \"load\" setup: must be a whole number of cycles, got 'long'"),
     ("can_pad = true", "can_pad = 1", 'queue "load" can_pad: must be true or false, got 1'),

@@ -252,7 +252,9 @@ class Bias(Table):
 class Quantization(Table):
     """The quantized types of the device, and how it changes from one scale to another."""
 
-    types: tuple[Storage, ...] = Field(min_length=1, description="types of data")
+    types: tuple[Storage, ...] = Field(
+        min_length=1, description="types of data; unsigned bytes count as i8, less by 128, and so do their zero points"
+    )
     scale: Literal["pow2", "mult-shift", "float32"] = Field(
         description="a shift, an integer multiplier and a shift, or a float32 factor"
     )

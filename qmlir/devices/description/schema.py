@@ -58,7 +58,7 @@ Line = Annotated[
     Field(json_schema_extra={"unit": "text"}),
 ]
 
-Storage = Literal["i8", "u8", "i16"]
+Storage = Literal["i8", "i16"]
 Accumulator = Literal["i24", "i32", "i40", "i48", "i64"]
 Addend = Literal["i8", "i16", "i24", "i32", "i40", "i48", "i64"]
 Role = Literal["ifm", "ofm", "weights", "acc", "bias", "scales", "lut"]

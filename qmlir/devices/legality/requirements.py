@@ -11,7 +11,7 @@ from qmlir.errors import OptionError
 from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
 from qmlir.numerics.factors import Factors
 
-PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
+PRECISIONS = {"i8": "int8", "i16": "int16"}
 """Types of a device file → the quantizer's precisions."""
 
 BIASES = {"i8": "int8", "i16": "int16", "i32": "int32"}
@@ -56,7 +56,7 @@ def requirements(device: Device, precision: str | None = None) -> Requirements:
         raise OptionError("precision", f"must be one of {', '.join(known)} for {device.name}", got=precision)
     data = precision or known[0]
     weights = [PRECISIONS[mode.w] for mode in device.array.modes if PRECISIONS[mode.a] == data]
-    other = "same" if data in weights or data == "uint8" or not weights else weights[0]
+    other = "same" if data in weights or not weights else weights[0]
     return Requirements(schema, data, other, device.quant.granularity == "channel", bias)
 
 

@@ -474,7 +474,7 @@ def flaws(device: Device, kind: str) -> list[str]:
 def legal(draw: st.DrawFn, device: Device, kinds: Iterable[str] = KINDS) -> Layer:
     """A layer within all limits of a device."""
     kind = draw(st.sampled_from([kind for kind in kinds if getattr(device.ops, kind) is not None]))
-    types = ["i8"] if kind == "lut" else [t for t in device.quant.types if t != "u8"]
+    types = ["i8"] if kind == "lut" else list(device.quant.types)
     return _layer(Draft(draw, device, int(draw(st.sampled_from(types))[1:])), kind)
 
 
