@@ -106,8 +106,8 @@ def _smaller(largest: Tile) -> Iterator[Tile]:
     yield from sorted(product(*halved), key=prod, reverse=True)[1:]
 
 
-class Unsayable(UnsupportedError):
-    """The device has no words for a command; `need` says why."""
+class UnsayableError(UnsupportedError):
+    """Raised for a command that a device has no words for; `need` says why."""
 
 
 class Emitter:
@@ -257,7 +257,7 @@ class Emitter:
 
         Raises:
             UnsupportedError: The command breaks a limit of commands.
-            Unsayable: The device has no words for the command.
+            UnsayableError: The device has no words for it.
         """
         buffers: list[SSAValue] = []
         given: dict[str, Any] = {}
@@ -273,7 +273,7 @@ class Emitter:
             need, got = found
             raise UnsupportedError.at(mnemonic(kind), self.layers[-1], need, got=got)
         if (reason := unsayable(command, self.device)) is not None:
-            raise Unsayable(reason, where=f'{mnemonic(kind)} "{self.layers[-1]}"')
+            raise UnsayableError(reason, where=f'{mnemonic(kind)} "{self.layers[-1]}"')
         self.builder.insert(IssueOp(queue.id, command, buffers))
 
     def begin(self, layer: str, rest: Rest | None = None) -> None:
@@ -294,14 +294,14 @@ class Emitter:
         Raises:
             UnsupportedError: The device has no words for the smallest tile either.
         """
-        refused: Unsayable | None = None
+        refused: UnsayableError | None = None
         for tile in _smaller(largest):
             last = self.builder.insertion_point.block.last_op
             tensors, constants, contexts = self.tensors.copy(), self._constants.copy(), self._contexts.copy()
             tables, next_context = self._tables.copy(), self._next_context
             try:
                 return emit(tile)
-            except Unsayable as error:
+            except UnsayableError as error:
                 refused = error
             self._erase_after(last)
             self.tensors, self._constants, self._contexts = tensors, constants, contexts
