@@ -365,7 +365,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         taken = progress(trial.samples, len(trial.samples), "scoring")
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
-    quality = print_quality(found_quality)
+    quality = print_quality(found_quality, widened)
     speed = _print_speed(arguments, module, quantized, written.files)
     others = [path for path in (arguments.ledger, arguments.save_profile, arguments.save_policy) if path is not None]
     fields = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
