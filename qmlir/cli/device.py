@@ -486,6 +486,12 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
     return executable.with_program(serial(executable.program, executable.device)) if arguments.serial else executable
 
 
+def prepare(simulated: "Simulated | None", samples: int) -> None:
+    """Compiles what runs of so many samples need before they are timed, if a device is simulated."""
+    if simulated is not None:
+        simulated.prepare(samples)
+
+
 def print_report(report: "Report", device: "Device", least: float = 0.0) -> None:
     """Prints the cost and the bound of each layer; layers below a share `least` of the time share one line."""
     shown = [layer for layer in report.layers if layer.cycles >= least * report.cycles]
