@@ -108,6 +108,15 @@ class Widened:
         found |= {"ended": self.ended, "too_large": dict(self.too_large)}
         return found | {"policy": self.policy.as_dict()}
 
+    @property
+    def repair(self) -> str:
+        """Why `auto` does no more for an output that is below what its bits allow."""
+        if self.ended is not None:
+            return f"--precision auto was ended after {self.ended:g} s, and --auto-seconds gives it more"
+        if reached(self.quality):
+            return f"--precision auto goes no further than {TARGET:g} dB or {100 * AGREEMENT:g} % of float's classes"
+        return "nothing that --precision auto is allowed to change helps further"
+
     def lines(self) -> Iterator[str]:
         """Yields what was changed and what it costs, in sentences."""
         if self.quality is self.before and reached(self.quality):

@@ -140,7 +140,7 @@ def quantize(
     if automatic:
         found = _automatic(network, profile, data, rules, asked, given, measures=measures, tests=tests, seconds=seconds)
         record_quality(found.quantized, found.quality)
-        warn_of_quality(found.quality)
+        warn_of_quality(found.quality, found.repair)
         return found.quantized if io is None else with_interface(found.quantized, io)
     used, aside = list(data) if isinstance(data, Iterator) and measures else data, tests
     learns = profile is None and data is not None and learns_ranges(network)

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.compiler import Network, loaded
 from qmlir.errors import OptionError, QmlirError, near_misses
 from qmlir.ir.callable_network import Sample, shared_states
-from qmlir.ir.signature import main_function, signature_of
+from qmlir.ir.signature import Signature, main_function, signature_of
 from qmlir.ir.states import begin_with
 from qmlir.ir.verify import verify
 from qmlir.running.cached import compile
@@ -63,9 +63,7 @@ def prefixed(
         remedy = near_misses(reader, modules) or f"there is {', '.join(filter(None, modules)) or 'one network'}"
         raise OptionError("entry", "must name one of the networks", got=reader, remedy=remedy)
     signatures = {name: signature_of(main_function(module)) for name, module in modules.items()}
-    if not signatures[reader].states:
-        remedy = "name states by --state, in Python state="
-        raise QmlirError("must have states, which a prefix fills", where="the network", got="none", remedy=remedy)
+    require_states(signatures[reader])
     shared_states(signatures)
     executable = compile(modules[reader])
     for sample in samples:
@@ -78,3 +76,14 @@ def prefixed(
                 begin_with(function, state.places[0], values[state.argument.name])
         verify(module)
     return modules if isinstance(network, Mapping) else modules[reader]
+
+
+def require_states(signature: Signature) -> None:
+    """Checks that a network has states.
+
+    Raises:
+        QmlirError: It has none.
+    """
+    if not signature.states:
+        remedy = "name states by --state, in Python state="
+        raise QmlirError("must have states, which a prefix fills", where="the network", got="none", remedy=remedy)

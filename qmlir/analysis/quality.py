@@ -432,19 +432,28 @@ def recorded_quality(module: ModuleOp) -> Quality | None:
         return None
 
 
-def warn_of_quality(found: Quality) -> None:
-    """Warns of each output that reaches less than half of what its bits allow, and of tensors that saturate."""
+REPAIR = "--precision auto repairs what it can"
+"""What may help an output that is below what its bits allow."""
+
+
+def warn_of_quality(found: Quality, repair: str = REPAIR) -> None:
+    """Warns of each output that reaches less than half of what its bits allow, and of tensors that saturate.
+
+    Args:
+        found: What was measured.
+        repair: What may help such an output, or why nothing did.
+    """
     if found.exceeded:
         warnings.warn(text_of(found.exceeded, found.origin), QualityWarning, stacklevel=3)
     for output in found.below:
-        warnings.warn(text_below(found, output), QualityWarning, stacklevel=3)
+        warnings.warn(text_below(found, output, repair), QualityWarning, stacklevel=3)
 
 
-def text_below(found: Quality, output: OutputQuality) -> str:
-    """Returns the warning about an output that is below what its bits allow."""
+def text_below(found: Quality, output: OutputQuality, repair: str) -> str:
+    """Returns the warning about an output that is below what its bits allow; `repair` is its end."""
     if output.sqnr is None or output.allowed is None:
         reached = f"agrees with float on {100 * (output.agreement or 0):.1f} % of its elements"
     else:
         sqnr = "has no number where float has one" if output.sqnr == -math.inf else f"reaches {output.sqnr:.1f} dB"
         reached = f"{sqnr}, less than half of the {output.allowed:.1f} dB that its bits allow"
-    return f'output "{output.name}" {reached}, on {found.origin}; --precision auto repairs what it can'
+    return f'output "{output.name}" {reached}, on {found.origin}; {repair}'

@@ -7,12 +7,13 @@ layers, in tiles; the device gets these words instead.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
+from qmlir.backends.npu.image import Image, TensorPlace
 from qmlir.backends.npu.words import Words, checked_words
 from qmlir.devices import Device
 from qmlir.devices.description.device import Memory
@@ -55,6 +56,7 @@ class LayerProgram:
     size       bytes of it, from its first one on, that the layers need
     steps      the layers, and between them what the host computes, in the order in which they run
     addresses  of each tensor, by its name
+    sizes      bytes of each input and output of the network, by its name
     constants  address → bytes that lie there before the first layer
     inputs     the network's inputs
     outputs    the network's outputs
@@ -65,6 +67,7 @@ class LayerProgram:
     size: int
     steps: Sequence[PlacedLayer | Call]
     addresses: Mapping[str, int]
+    sizes: Mapping[str, int]
     constants: Mapping[int, bytes]
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
@@ -74,6 +77,26 @@ class LayerProgram:
     def layers(self) -> list[PlacedLayer]:
         """The layers alone."""
         return [step for step in self.steps if isinstance(step, PlacedLayer)]
+
+    @property
+    def image(self) -> Image:
+        """What lies in the memory before the first layer, where inputs and outputs lie, and the steps."""
+
+        def placed(tensor: Tensor) -> TensorPlace:
+            at, size = self.addresses[tensor.name], self.sizes[tensor.name]
+            return TensorPlace(tensor.name, self.memory, at, size, tensor.shape, tensor.bits)
+
+        def named(tensors: Sequence[Tensor]) -> list[dict[str, str | int]]:
+            return [{"name": tensor.name, "address": self.addresses[tensor.name]} for tensor in tensors]
+
+        own, steps = iter(self.words.commands), list[dict[str, Any]]()
+        for step in self.steps:
+            if isinstance(step, PlacedLayer):
+                steps.append({"layer": step.layer.name, "words": len(next(own))})
+            else:
+                steps.append({"host": step.name, "inputs": named(step.inputs), "outputs": named(step.written)})
+        constants = {self.memory: self.constants} if self.constants else {}
+        return Image(constants, [placed(t) for t in self.inputs], [placed(t) for t in self.outputs], steps)
 
 
 def layers_listing(program: LayerProgram) -> str:
@@ -114,8 +137,9 @@ def layer_program(module: ModuleOp) -> LayerProgram | None:
     numbered, order = iter(layers), list[PlacedLayer | Call]()
     order += [next(numbered) if isinstance(step, Layer) else step for step in network.steps]
     return LayerProgram(
-        plan.memory.id, plan.end, order, plan.addresses, plan.contents, network.inputs, network.outputs, words
-    )
+        plan.memory.id, plan.end, order, plan.addresses, plan.sizes, plan.contents, network.inputs, network.outputs,
+        words,
+    )  # fmt: skip
 
 
 class _Network:
@@ -181,6 +205,7 @@ class _Plan:
         self.network, self.encoder, self.plugin, self.memory = network, encoder, plugin, memory
         self.addresses: dict[str, int] = {}
         self.contents: dict[int, bytes] = {}
+        self.sizes = {tensor.name: self._size(tensor) for tensor in (*network.inputs, *network.outputs)}
         self.scratch: list[int] = []
         self.constants: list[tuple[int, ...]] = []
         self.end = self._share()

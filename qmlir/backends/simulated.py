@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cached_property
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any
@@ -233,10 +233,21 @@ class Simulated(CallableNetwork):
         self.layered = layered
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
-        called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
+        called = {f.sym_name.data: _Routine(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self.seen: list[dict[str, Array]] | None = None
         self.watch: Watch | None = None
         self._simulator = Simulator(program, device, called, simulator)
+        self._routines = called
+
+    def prepare(self, samples: int = 1) -> None:
+        """Compiles what runs of so many samples need, which the first run would do otherwise: for runs that are timed.
+
+        Raises:
+            QmlirError: The simulator in C was asked for, and there is no C compiler, or it fails.
+        """
+        self._simulator.prepare(samples)
+        for name in {routine.name for routine in self.program.routines} & self._routines.keys():
+            self._routines[name].prepare()
 
     def table(self) -> Table:
         on_host = sum(entry.code == "host" for entry in self.ledger)
@@ -461,16 +472,24 @@ def host_file(path: str | Path) -> Path:
     return Path(path).with_suffix(".host.mlir")
 
 
-def _compiled(function: func.FuncOp, native: Native) -> Callable[..., Sequence[Array]]:
-    """A function that the host runs; it is compiled when it is first called."""
+class _Routine:
+    """A function that the host runs; it is compiled when it is first called, or before."""
 
-    @cache
-    def code() -> Callable[[Sequence[Array]], Sequence[Array]]:
-        public = function.clone()
+    def __init__(self, function: func.FuncOp, native: Native):
+        self._function, self._native = function, native
+
+    def __call__(self, *inputs: Array) -> Sequence[Array]:
+        return self._code(inputs)
+
+    def prepare(self) -> None:
+        """Compiles the function, if that has not been done."""
+        _ = self._code
+
+    @cached_property
+    def _code(self) -> Callable[[Sequence[Array]], Sequence[Array]]:
+        public = self._function.clone()
         public.properties.pop("sym_visibility", None)
-        return native(ModuleOp([public]))
-
-    return lambda *inputs: code()(inputs)
+        return self._native(ModuleOp([public]))
 
 
 def _signature(program: Program, routines: ModuleOp) -> Signature:

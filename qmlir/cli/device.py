@@ -368,7 +368,7 @@ def run_compile(arguments: argparse.Namespace) -> None:
     if arguments.emit == "obj":
         files = executable.save(arguments.output)
     else:
-        files = [_write_words(executable, arguments.output, arguments.emit)]
+        files = _write_words(executable, arguments.output, arguments.emit)
     program = print_program(executable, files)
     made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
     fields = {**made, "code": None, "program": program}
@@ -419,37 +419,42 @@ def _say_host(entries: "Sequence[Entry]") -> None:
         say(f'on the host: {count}{first.operation} "{first.node}": {first.reason}')
 
 
-def _write_words(executable: "Simulated", path: Path, emit: str) -> Path:
-    """Writes the commands as text, or in the device's own words, for `--emit`."""
+def _write_words(executable: "Simulated", path: Path, emit: str) -> list[Path]:
+    """Writes the commands as text, or in the device's own words with the memories' constants, for `--emit`."""
     from qmlir.backends.layered import layers_listing
-    from qmlir.backends.npu import words
+    from qmlir.backends.npu import image, words
     from qmlir.backends.npu.stream import listing
     from qmlir.cli.bundle import entry_name
-    from qmlir.running.files import write_whole
+    from qmlir.running.files import together, write_whole
 
-    program, device = executable.program, executable.device
+    program, device, layered = executable.program, executable.device, executable.layered
     if emit == "asm" and device.encoder is None:
         write_whole(path, listing(program.commands, device))
-        return path
-    own = executable.words
+        return [path]
+    own, files = executable.words, dict[Path, str | bytes]()
     match emit:
-        case "asm" if executable.layered is not None:
-            content = layers_listing(executable.layered)
+        case "asm" if layered is not None:
+            files[path] = layers_listing(layered)
         case "asm":
             said = words.decoded(own.all, device)
-            content = words.words_listing(listing(program.commands if said is None else said, device), own)
+            files[path] = words.words_listing(listing(program.commands if said is None else said, device), own)
         case "bin":
-            content = words.binary(own)
+            files[path] = words.binary(own)
         case "hex":
-            content = words.intel_hex(own)
+            files[path] = image.intel_hex({0: words.binary(own)})
         case "readmemh":
-            content = words.readmemh(own)
+            files[path] = words.readmemh(own)
         case _:
-            content = words.c_array(own, entry_name(path.stem))
-    write_whole(path, content)
+            files[path] = words.c_array(own, entry_name(path.stem))
+    if emit != "asm":
+        held = image.image_of(program, device) if layered is None else layered.image
+        files |= image.image_files(held, emit, path, entry_name(path.stem))
+    with together():
+        for each, content in files.items():
+            write_whole(each, content)
     by = "" if device.encoder is None else f" by the encoder {device.encoder}"
     say(f"{path}: {counted(len(own.all), 'word')} of {own.bits} bits{by}")
-    return path
+    return list(files)
 
 
 def require_target(arguments: argparse.Namespace) -> None:
@@ -490,6 +495,12 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
     if arguments.simulator is not None:
         executable = executable.with_simulator(arguments.simulator)
     return executable.with_program(serial(executable.program, executable.device)) if arguments.serial else executable
+
+
+def prepare(simulated: "Simulated | None", samples: int) -> None:
+    """Compiles what runs of so many samples need before they are timed, if a device is simulated."""
+    if simulated is not None:
+        simulated.prepare(samples)
 
 
 def print_report(report: "Report", device: "Device", least: float = 0.0) -> None:

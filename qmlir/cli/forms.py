@@ -126,7 +126,7 @@ def add_bundle_options(parser: ArgumentParser) -> None:
     add("--weights-in", **choice(("object", "array", "file")), help=help)
     add("--prefix", metavar="NAME", help="prefix of all symbols and files (default: the model's name)")
     add("--archive", action="store_true", help="write a static library, .a, in place of the object")
-    help = "call a function of the program, NAME_layer, where each layer begins and ends, for measurements"
+    help = "call a function of the program, NAME_layer, where each layer begins and ends, with the layer's result"
     add("--layers", action="store_true", help=help)
 
 

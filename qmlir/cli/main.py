@@ -422,6 +422,7 @@ def _run(arguments: argparse.Namespace) -> None:
     states = bool(network.signature.states)
     _require_states(arguments, network.signature)
     together = 1 if states else simulated.at_once if simulated is not None else arguments.batch or 1
+    device.prepare(simulated, min(together, len(samples)))
     for some in device.chunks(progress(samples, len(samples), "running"), together):
         if arguments.sequence and len(outputs) % arguments.sequence == 0:
             network.reset()

@@ -10,6 +10,7 @@ from qmlir.errors import OptionError, QmlirError
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from qmlir.analysis.auto_precision import Widened
     from qmlir.analysis.culprits import Culprit
     from qmlir.analysis.quality import OutputQuality, Quality
     from qmlir.samples.files import Samples
@@ -97,15 +98,21 @@ def measure(
         return None
 
 
-def print_quality(found: "tuple[Quality, list[Culprit]] | None") -> dict[str, Any] | None:
+def print_quality(
+    found: "tuple[Quality, list[Culprit]] | None", automatic: "Widened | None" = None
+) -> dict[str, Any] | None:
     """Prints what was measured, with a warning for each output that is below what its bits allow.
+
+    Args:
+        found: What was measured; None for nothing.
+        automatic: The network, if `--precision auto` has made it.
 
     Returns:
         The figures for a document.
     """
     if found is None:
         return None
-    from qmlir.analysis.quality import warn_of_quality
+    from qmlir.analysis.quality import REPAIR, warn_of_quality
 
     quality, worst = found
     if worst:
@@ -115,7 +122,7 @@ def print_quality(found: "tuple[Quality, list[Culprit]] | None") -> dict[str, An
         terminal().print(table_of(headings, rows, headings[2:], names=("tensor",), whole=("operation",)))
     for output in quality.outputs:
         say(f"output {output.name}: {_reached(output)}, on {quality.origin}")
-    warn_of_quality(quality)
+    warn_of_quality(quality, REPAIR if automatic is None else automatic.repair)
     return {**quality.as_dict(), "culprits": [each.as_dict() for each in worst]}
 
 

@@ -22,7 +22,7 @@ from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.models import entries_of, load_known
+from qmlir.cli.models import behind_prefix, check_prefix, entries_of, load_known
 from qmlir.cli.pass_list import read_pass
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.quality import measure, measured_samples, print_quality, require_samples, without_aside
@@ -48,7 +48,7 @@ FORMATS = ("qmlir", "glow")
 def add_profile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile`."""
     with parser.section("samples"):
-        parser.add_options(*SAMPLES, "sequence", what="calibration samples")
+        parser.add_options(*SAMPLES, "sequence", "prefix-data", what="calibration samples")
     with parser.section("without samples"):
         _add_data_free_options(parser)
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
@@ -94,6 +94,8 @@ def run_profile(arguments: argparse.Namespace) -> None:
     if is_data_free(arguments):
         _write(_data_free(module, arguments), arguments)
         return
+    check_prefix(arguments, module, {})
+    module, _ = behind_prefix(arguments, module, {})
     signature = signature_of(main_function(module))
     samples = samples_of(arguments, signature)
     options: dict[str, Any] = {"bins": arguments.bins, "per_channel": arguments.per_channel}
@@ -227,7 +229,9 @@ def config_options() -> list[OptionInfo]:
 def add_quantize_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir quantize`; those in settings/fields.py can stand in a policy's file, too."""
     add = parser.add_argument
-    parser.add_options("entries", "profile", "save-profile", "partial-profile", "profile-by-name")
+    parser.add_options(
+        "entries", "prefix-data", "prefix-entry", "profile", "save-profile", "partial-profile", "profile-by-name"
+    )
     with parser.section("how to quantize"):
         add_config_options(parser)
         parser.add_options("save-policy", "auto-seconds")
@@ -303,6 +307,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
         print_configuration(module, policy, given_settings(arguments), arguments, notes)
         return
+    check_prefix(arguments, module, entries)
     signature = signature_of(main_function(module))
     stored = stored_by((module, arguments.model), profile=arguments.profile)
     paths = (arguments.data, arguments.test_data)
@@ -322,6 +327,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_entries(entries, {"target": arguments.target}, policy, automatic=automatic)
     settings = resolve(policy, settings_given, runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
+    module, entries = behind_prefix(arguments, module, entries)
     candidate = recipe_for_trial(arguments, module, measured, settings)
     rotate(module, with_recipe(module, policy, settings, ranged=arguments.profile is not None)[1].config().rotate)
     report, calls = _ranges(module, samples, arguments)
@@ -359,7 +365,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         taken = progress(trial.samples, len(trial.samples), "scoring")
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
-    quality = print_quality(found_quality)
+    quality = print_quality(found_quality, widened)
     speed = _print_speed(arguments, module, quantized, written.files)
     others = [path for path in (arguments.ledger, arguments.save_profile, arguments.save_policy) if path is not None]
     fields = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}

@@ -353,5 +353,9 @@ TOLD = Fact("qmlir.told", TEXT, "module", _HELD,
 TOLD_LAYERS = Fact("qmlir.told_layers", INTEGERS, "module", _HELD,
     "The operations whose layers it is told of, by the numbers that it gets.")  # fmt: skip
 
+TOLD_RESULTS = Fact("qmlir.told_results", ARRAY, "module", _HELD,
+    "The result of each of these layers: the tensor's name and its type; a unit attribute if it never "
+    "lies in memory as a whole.")  # fmt: skip
+
 EXTERNAL_FUNCTIONS = Fact("qmlir.external_functions", DICTIONARY, "module", _HELD,
     "What each external function is, by symbol (lowering/nn_to_loops/custom.py).")  # fmt: skip

@@ -106,6 +106,16 @@ OPTIONS: Mapping[str, Option] = {
         "NAME:SIZE=N,…",
         file=False,
     ),
+    "prefix-data": Option(
+        "path",
+        "begin the states of the network behind these samples, such as a token or a text that comes first each time: "
+        "the float network reads them, and each reset goes back to the states that they leave",
+        "FILE",
+        file=False,
+    ),
+    "prefix-entry": Option(
+        "text", "the entry of --entries that reads --prefix-data (default: the first)", "NAME", file=False
+    ),
     "numerics": Option(
         "text",
         "whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate), "

@@ -10,12 +10,12 @@ import yaml
 from onnx import TensorProto, helper, numpy_helper, save
 
 import qmlir
-from qmlir.analysis.auto_precision import FORBIDDING, without_auto
+from qmlir.analysis.auto_precision import FORBIDDING, Widened, without_auto
 from qmlir.analysis.quality import OutputQuality, Quality
 from qmlir.analysis.target import TARGET, reached
 from qmlir.compiler import main_function
 from qmlir.compiler import quantize as plain
-from qmlir.errors import OptionError
+from qmlir.errors import OptionError, QualityWarning
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.settings.policy import Policy, PolicyError
 from qmlir.settings.recorded import recorded_quantizer
@@ -243,6 +243,30 @@ def test_the_search_ends_in_time(cancelling: Path, tmp_path: Path, capsys: pytes
     assert "the search was ended" not in capsys.readouterr().out
     with pytest.raises(OptionError, match="auto_seconds: must be a positive number, got 0"):
         qmlir.quantize(cancelling, data=SAMPLES, precision="auto", auto_seconds=0)
+
+
+def test_the_warning_does_not_advise_what_was_done(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without `auto` it names it; behind a search it says why the search went no further."""
+    data = [each[None] for each in small.samples]
+    policy = {"rules": [{"name": "scores", "range": [-0.01, 0.01]}]}
+    with pytest.warns(QualityWarning, match="; --precision auto repairs what it can$"):
+        qmlir.quantize(small.onnx, data=data, policy=policy)
+    helpless = "; nothing that --precision auto is allowed to change helps further$"
+    with pytest.warns(QualityWarning, match=helpless):
+        q = qmlir.quantize(small.onnx, data=data, policy=policy, precision="auto")
+    rule = ("--rule", "name=scores range=-0.01,0.01")
+    auto = ("--precision", "auto", *rule, "-o", small / "q.mlir")
+    capsys.readouterr()
+    assert run("quantize", small.onnx, "--data", small.data, *auto) == 0
+    assert helpless.removesuffix("$") in " ".join(capsys.readouterr().err.split())
+    bad = Quality(1, False, (OutputQuality("y", 3.0, None, 40.0),))
+    good = Quality(1, False, (OutputQuality("y", TARGET + 1, None, 90.0),))
+    texts = [
+        Widened(q, each, bad, Policy(), {}, "", ended).repair for each, ended in ((bad, 7), (bad, None), (good, None))
+    ]
+    assert texts[0] == "--precision auto was ended after 7 s, and --auto-seconds gives it more"
+    assert texts[1] in helpless
+    assert texts[2].startswith(f"--precision auto goes no further than {TARGET:g} dB")
 
 
 def test_few_quantizations_are_enough(cancelling: Path, monkeypatch: pytest.MonkeyPatch) -> None:

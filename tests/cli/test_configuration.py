@@ -14,7 +14,10 @@ from qmlir.settings.fields import RUN_OPTIONS
 from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, is_one_paragraph, run, write_small
 
-OF_ONE_RUN = {"policy", "rule", "print-config", "json", "help", "quiet", "verbose", "debug", "entry", "entries"}
+OF_ONE_RUN = {
+    "policy", "rule", "print-config", "json", "help", "quiet", "verbose", "debug", "entry", "entries", "prefix-data",
+    "prefix-entry",
+}  # fmt: skip
 """Options that a file does not hold: itself, its rules, the functions that are meant, what the command prints."""
 
 

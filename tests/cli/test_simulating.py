@@ -10,6 +10,7 @@ import pytest
 
 from qmlir.backends.npu.c_model.library import compiler
 from qmlir.backends.npu.stream import Program, assemble
+from qmlir.backends.simulated import Simulated
 from qmlir.devices import load_device
 from tests.cli.small import Small, run
 
@@ -56,6 +57,15 @@ def test_a_program_gives_what_the_network_gives(
     shown = capsys.readouterr().out
     assert "conv1+relu1" in shown
     assert "of its MACs used" in shown
+
+
+def test_a_run_is_timed_without_compiling(small: Small, quantized: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    prepare, run_all = Simulated.prepare, Simulated.run_all
+    monkeypatch.setattr(Simulated, "prepare", lambda self, n: done.append(f"prepare {n}") or prepare(self, n))
+    monkeypatch.setattr(Simulated, "run_all", lambda self, some: done.append("run") or run_all(self, some))
+    assert run("run", quantized, "--target", "nmp", "--data", small.data, "--samples", 3) == 0
+    assert done == ["prepare 3", "run"]
 
 
 LISTED = {

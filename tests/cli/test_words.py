@@ -1,5 +1,6 @@
 """`qmlir compile --target … --emit`: a device's own words from the command line, by the example's encoder."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -9,9 +10,10 @@ import pytest
 
 from qmlir.backends.npu.stream import Program, assemble
 from qmlir.backends.npu.words import decoded
-from qmlir.devices import load_device
+from qmlir.devices import Device, load_device
 from qmlir.devices.model.encoder import Encoder, Issued, register_encoder
 from qmlir.plugins import ENCODERS
+from tests.backends.npu.image_reader import c_bytes, intel_hex_bytes, verilog_bytes
 from tests.cli.small import Small, run
 from tests.packages import install, site
 
@@ -53,6 +55,28 @@ def test_forms(small: Small, device: Path, quantized: Path, capsys: pytest.Captu
     assert assemble(listed, load_device(device)) == commands
     assert [int(w, 16) for line in listed.splitlines() for w in line.partition("words ")[2].split()] == words
     assert _lines(small / "net.ihex")[-1] == ":00000001FF"
+    _check_image(small, Program.load(small / "net.npu"), load_device(device))
+
+
+def _check_image(small: Small, program: Program, device: Device) -> None:
+    """Checks that the files beside the words hold the program's data, and its places."""
+    wanted: dict[str, dict[int, int]] = {}
+    for segment in program.segments:
+        held = {segment.place.address + n: byte for n, byte in enumerate(segment.data)}
+        wanted.setdefault(device.memory[segment.place.memory].id, {}).update(held)
+    assert wanted
+    index = json.loads((small / "net.places.json").read_text())
+    assert {each["memory"] for each in index["memories"]} == set(wanted)
+    for memory, data in wanted.items():
+        found = [
+            intel_hex_bytes((small / f"net.{memory}.ihex").read_text()),
+            verilog_bytes((small / f"net.{memory}.hex").read_text()),
+            c_bytes((small / f"net.{memory}.c").read_text(), f"net_{memory}"),
+        ]
+        assert all({at: bytes_[at] for at in data} == data for bytes_ in found)
+    for side, ports in (("inputs", program.inputs), ("outputs", program.outputs)):
+        places = [(device.memory[p.place.memory].id, p.place.address, p.block.bytes) for p in ports]
+        assert [(each["memory"], each["address"], each["bytes"]) for each in index[side]] == places
 
 
 def _lines(path: Path) -> list[str]:

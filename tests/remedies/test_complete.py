@@ -21,6 +21,7 @@ from tests.cli import (
     test_words,
 )
 from tests.cli import test_cut as test_cut_commands
+from tests.cli import test_prefix as test_prefix_commands
 from tests.cli import test_remedies as commands
 from tests.frontends import test_cut, test_foreign, test_native_operators, test_own_operators, test_torch_modules
 from tests.frontends.gguf import test_importer
@@ -84,6 +85,8 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
         test_entries.test_what_refusals_advise
     ),
     "name states by --state, in Python state=": test_prefix.test_what_is_refused,
+    "add --prefix-data, or leave it out": test_prefix_commands.test_what_refusals_advise,
+    "name one of --entries, or leave it out": test_prefix_commands.test_what_refusals_advise,
     "give activations=dynamic": test_pack_states.test_what_is_refused,
     "quantize with rotate=residual, which has none": test_rotate.test_formats_without_transforms,
     "name the states of both by --state": test_crosscheck.test_only_one_form_with_states,

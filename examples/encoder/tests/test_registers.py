@@ -1,5 +1,6 @@
 """Layers as writes of registers: the made-up device computes what the network computes, from words and memory alone."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.layered import LayerProgram
+from qmlir.cli.main import main
 
 HERE = Path(__file__).parents[1]
 DEVICE = HERE / "registers.toml"
@@ -41,6 +43,37 @@ def test_the_device_computes_the_network(quantized: ModuleOp, program: LayerProg
         machine.run(program.words.all)
         got = machine.get(last.output, *last.layer.output.shape[1:])
         assert (got.reshape(-1) == np.asarray(reference(given)).reshape(-1)).all()
+
+
+def test_the_files_of_emit_are_all_that_a_driver_needs(quantized: ModuleOp, tmp_path: Path) -> None:
+    qmlir.save(quantized, tmp_path / "net.mlir")
+    main(
+        [
+            "compile",
+            str(tmp_path / "net.mlir"),
+            "--target",
+            str(DEVICE),
+            "--emit",
+            "bin",
+            "-o",
+            str(tmp_path / "net.bin"),
+        ]
+    )
+    index = json.loads((tmp_path / "net.places.json").read_text())
+    words = np.frombuffer((tmp_path / index["words"]).read_bytes(), "<u8").tolist()
+    (held,), (result,) = index["memories"], index["outputs"]
+    data = np.frombuffer((tmp_path / held["file"]).read_bytes(), np.uint8)
+    assert held["memory"] == result["memory"]
+    assert sum(step["words"] for step in index["steps"] if "layer" in step) == len(words)
+    shaped, *_ = (step for step in index["steps"] if "host" in step)  # the host gives the image its shape
+    image = DATA["test_images"][7]
+    given = np.round(image[None] / 16 * 127).astype(np.int8)
+    machine = Machine(held["address"] + held["bytes"])
+    machine.memory[held["address"] :] = data
+    machine.put(shaped["outputs"][0]["address"], given.reshape(8, 8, 1))
+    machine.run(words)
+    got = machine.get(result["address"], *result["shape"][1:])
+    assert (got.reshape(-1) == np.asarray(qmlir.reference(quantized)(given)).reshape(-1)).all()
 
 
 def test_wide_layers_become_several_runs(program: LayerProgram) -> None:

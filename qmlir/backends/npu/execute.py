@@ -341,6 +341,15 @@ class Simulator:
         self._accesses = checked(program, device)
         self._library: Library | None = None
 
+    def prepare(self, samples: int) -> None:
+        """Compiles the model in C if it is to execute runs of so many samples, so that no run has to wait for it.
+
+        Raises:
+            QmlirError: The model in C was asked for, and cannot be compiled.
+        """
+        if self._model(samples) is not None:
+            self._is_sound(False)
+
     def run(self, *inputs: Array) -> list[Array]:
         """Runs the network on one sample and returns its outputs; the cost is in `report`.
 

@@ -44,6 +44,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.npu.accesses import Accesses
+from qmlir.backends.npu.image import byte_lines
 from qmlir.backends.npu.machine import Bytes, Memories, strided
 from qmlir.backends.npu.stream import Port, Program
 from qmlir.backends.npu.words import encoded
@@ -55,9 +56,6 @@ from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
 INDEX = "index.json"
 ARRAYS = "vectors.npz"
 IMAGES = ("changes", "whole")
-
-LINE = 16
-"""Bytes of a line of a .hex file."""
 
 Mask = npt.NDArray[np.bool_]
 File = dict[str, Any]
@@ -286,11 +284,7 @@ class Recorder:
 def hex_text(data: Bytes, mask: Mask) -> str:
     """The bytes that a mask names as Verilog's `$readmemh` reads them: runs behind their addresses, 16 bytes a line."""
     edges = np.flatnonzero(np.diff(mask, prepend=False, append=False)).reshape(-1, 2)
-    lines: list[str] = []
-    for begin, end in edges.tolist():
-        lines.append(f"@{begin:x}")
-        lines += [data[at : min(at + LINE, end)].tobytes().hex(" ") for at in range(begin, end, LINE)]
-    return "\n".join(lines) + "\n"
+    return byte_lines({begin: data[begin:end].tobytes() for begin, end in edges.tolist()})
 
 
 def _checksum(held: bytes) -> str:

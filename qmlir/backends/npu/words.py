@@ -199,25 +199,6 @@ def binary(words: Words) -> bytes:
     return b"".join(word.to_bytes(words.bits // 8, "little") for word in words.all)
 
 
-RECORD = 16
-"""Bytes of a line of Intel HEX."""
-
-
-def intel_hex(words: Words) -> str:
-    """The bytes of `binary` from address 0 on in Intel HEX: lines of 16 bytes, and a line for each 64 KiB."""
-    data, lines = binary(words), list[str]()
-    for at in range(0, len(data), RECORD):
-        if at and at % (1 << 16) == 0:
-            lines.append(_record(0, 4, (at >> 16).to_bytes(2, "big")))
-        lines.append(_record(at & 0xFFFF, 0, data[at : at + RECORD]))
-    return "\n".join([*lines, _record(0, 1, b"")]) + "\n"
-
-
-def _record(address: int, kind: int, data: bytes) -> str:
-    body = bytes([len(data)]) + address.to_bytes(2, "big") + bytes([kind]) + data
-    return f":{(body + bytes([-sum(body) & 0xFF])).hex().upper()}"
-
-
 def readmemh(words: Words) -> str:
     """The words as Verilog's `$readmemh` reads them: a line each, in hexadecimal digits; commands are comments."""
     lines = ["// " + f"{words.bits} bits a word, {len(words.all)} words of {len(words.commands)} commands"]

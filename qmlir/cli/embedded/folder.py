@@ -19,11 +19,12 @@ from qmlir.cli.embedded.accelerator import (
 )
 from qmlir.cli.embedded.archive import archive_of
 from qmlir.cli.embedded.header import bundle_header
-from qmlir.cli.embedded.linked import hook_text_of, linked_text, weights_text_of
+from qmlir.cli.embedded.linked import linked_text, weights_text_of
 from qmlir.cli.embedded.manifest import Figures, manifest_fields, numerics_of
 from qmlir.cli.embedded.plan import APIS, PLACES, Plan, bundle_name, planned
 from qmlir.cli.embedded.selftest import cmake_text, example_text, selftest_text
 from qmlir.cli.embedded.steps import step_example_text, step_selftest_text
+from qmlir.cli.embedded.told import layers_text, told_layers
 from qmlir.cli.embedded.vectors import (
     drawn_inputs,
     glow_text,
@@ -113,7 +114,8 @@ def bundle(
         debug_info: Whether debug lines name the layers, as for `qmlir.compile`.
         target: An accelerator, its name, or the path of its file: the bundle then has its program, a runtime in C, and
             the code of what the processor, its host, computes.
-        layers: Whether the code calls a function of the program's, `PREFIX_layer`, where each layer begins and ends.
+        layers: Whether the code calls a function of the program's, `PREFIX_layer`, where each layer begins and ends,
+            with the layer's result.
 
     Returns:
         The files written, of which the first is `manifest.json`, with all sizes.
@@ -272,7 +274,7 @@ def _on_the_processor(
     from qmlir.analysis.layers import number_layers
     from qmlir.backends.cpu.stack import stack_bytes
     from qmlir.devices.legality.limits import source_nodes
-    from qmlir.ir.facts import ARENA_BOUND, TOLD_LAYERS
+    from qmlir.ir.facts import ARENA_BOUND
     from qmlir.running.machine_code import to_machine_code
     from qmlir.settings.recorded import recorded_quantizer
 
@@ -282,19 +284,18 @@ def _on_the_processor(
     executable = to_machine_code(
         lowered, 1, asked.machine, memory=asked.memory, debug_info=asked.debug, later=True, hook=plan.hook
     )
-    told: Sequence[int] = TOLD_LAYERS.of(lowered) or ()
-    layers = [names[number] for number in told]
+    layers = told_layers(lowered, names) if asked.layers else []
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
     plan = _renewing(plan, executable)
     word, arena = asked.machine.system.bits, executable.arena_size
     text = executable.llvm_ir + linked_text(plan, executable.weights, arena, word)
-    code, size, assembly = _object(asked, plan, text, executable.weights, hook_text_of(plan, layers))
+    code, size, assembly = _object(asked, plan, text, executable.weights, layers_text(plan, layers))
     depths = [stack_bytes(assembly, plan.called(call)) for call in plan.calls]
     figures = Figures(size, executable.weights.nbytes, arena, ARENA_BOUND.of(lowered), _deepest(depths))
     files = {
-        f"{plan.name}.h": bundle_header(plan, executable, figures.stack, len(layers)).encode(),
+        f"{plan.name}.h": bundle_header(plan, executable, figures.stack, layers).encode(),
         **_weights(plan, executable.weights),
         **_programs(plan, compiler.reference(module), bounds),
         "CMakeLists.txt": cmake_text(plan).encode(),

@@ -5,20 +5,21 @@ from typing import TYPE_CHECKING
 
 from qmlir.cli.bundle import comment, requirements
 from qmlir.cli.embedded.plan import Call, Plan, Port
+from qmlir.cli.embedded.told import ToldLayer, layer_declarations, layer_macros
 from qmlir.ir.arena import CACHE_LINE
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
 
 
-def bundle_header(plan: Plan, executable: "Executable", stack: int | None, layers: int = 0) -> str:
+def bundle_header(plan: Plan, executable: "Executable", stack: int | None, layers: Sequence[ToldLayer] = ()) -> str:
     """Returns the text.
 
     Args:
         plan: The bundle.
         executable: The network's code.
         stack: The most bytes of stack that a call takes; None if not known.
-        layers: The number of layers, if a function is told where they begin and end.
+        layers: The layers, if a function is told where they begin and end.
     """
     macro, weights, arena = plan.macro, executable.weights.nbytes, executable.arena_size
     called = "memcpy and memset only" if executable.machine.system.hosted else "no function of a library"
@@ -30,14 +31,14 @@ def bundle_header(plan: Plan, executable: "Executable", stack: int | None, layer
         *(stack_line if stack is not None else []),
         *requirements(executable, macro, plan.first.symbol if len(plan.calls) == 1 else plan.name),
         *_state_sizes(plan),
-        *([f"#define {macro}_LAYERS {layers}"] if plan.hook is not None else []),
+        *layer_macros(plan, layers),
     ]
     ports = [
         *(line for call in plan.calls for port in call.ports for line in port_lines(plan, port)),
         *(_glow_macros(plan, weights, arena) if plan.api == "glow" else []),
     ]
     about = f"{plan.name}: a compiled network. It allocates nothing, and calls {called}."
-    return whole_header(plan, about, ["#include <stdint.h>"], macros, ports, _functions(plan))
+    return whole_header(plan, about, ["#include <stdint.h>"], macros, ports, _functions(plan, layers))
 
 
 def whole_header(
@@ -136,7 +137,7 @@ def _arguments(plan: Plan, call: Call) -> str:
 TABLES = "const void *const *inputs, void *const *outputs"
 
 
-def _functions(plan: Plan) -> list[str]:
+def _functions(plan: Plan, layers: Sequence[ToldLayer]) -> list[str]:
     """The declarations of functions, and of the weights if they are linked."""
     name, macro = plan.name, plan.macro
     lines: list[str] = []
@@ -153,16 +154,7 @@ def _functions(plan: Plan) -> list[str]:
             f"int {name}(uint8_t *constantWeight, uint8_t *mutableWeight, uint8_t *activations);",
             "",
         ]
-    if plan.hook is not None:
-        lines += [
-            "/* Called where a layer begins, and with 0 where it has ended; layers that take turns do so in each.",
-            "   The object has one that does nothing, which a program's own replaces. Its stack is not counted. */",
-            f"void {plan.hook}(uint32_t layer, int begins);",
-            "",
-            "/* Names of layers, by their numbers. */",
-            f"extern const char *const {name}_layers[];",
-            "",
-        ]
+    lines += layer_declarations(plan, layers)
     return [*lines, *(_state_functions(plan) if plan.block else []), *_bare(plan, macro)]
 
 

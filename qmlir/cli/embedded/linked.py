@@ -82,35 +82,13 @@ def weights_text_of(plan: Plan, weights: Array) -> str:
     """Returns the definition of the weights if they lie in the object, else nothing."""
     if plan.weights != "object":
         return ""
-    return f"@{plan.name}_weights = constant {_bytes_text(weights.tobytes())}, align {CACHE_LINE}\n"
+    return f"@{plan.name}_weights = constant {bytes_text(weights.tobytes())}, align {CACHE_LINE}\n"
 
 
-def _bytes_text(data: bytes) -> str:
+def bytes_text(data: bytes) -> str:
     """An array of bytes with its type."""
     text = ESCAPES[np.frombuffer(data, np.uint8)].tobytes().decode()
     return f"[{len(data)} x i8] " + (f'c"{text}"' if any(data) else "zeroinitializer")
-
-
-def hook_text_of(plan: Plan, layers: Sequence[str]) -> str:
-    """Returns the names of layers and a function that does nothing, which a program's own replaces; or nothing.
-
-    Args:
-        plan: The bundle.
-        layers: The names of the layers, by their numbers.
-    """
-    if plan.hook is None:
-        return ""
-    texts = [name.encode() + b"\0" for name in layers]
-    held = [f"@{plan.name}_layer{n} = private constant {_bytes_text(text)}" for n, text in enumerate(texts)]
-    table = ", ".join([*(f"ptr @{plan.name}_layer{n}" for n in range(len(layers))), "ptr null"])
-    return "\n".join([
-        *held,
-        f"@{plan.name}_layers = constant [{len(layers) + 1} x ptr] [{table}]",
-        f"define weak void @{plan.hook}(i32 %layer, i32 %begins) nounwind {{",
-        "  ret void",
-        "}",
-        "",
-    ])  # fmt: skip
 
 
 # -- calls ------------------------------------------------------------------------------------------------------
@@ -239,7 +217,7 @@ def _first_block(block: StateBlock) -> str:
     for state in block.states:
         at = block.first(state)
         data[at : at + state.reset.nbytes] = state.reset.tobytes()
-    return _bytes_text(bytes(data))
+    return bytes_text(bytes(data))
 
 
 def _functions(
@@ -277,7 +255,7 @@ def _reset_values(plan: Plan, block: StateBlock, word: int) -> tuple[list[str], 
         name = constants.setdefault(value, f"@{plan.name}_value{len(constants)}")
         lines.append(f"  %first.{n} = getelementptr inbounds i8, ptr %state, i{word} {block.first(state)}")
         lines.append(_spread(plan, f"%first.{n}", name, max(len(value), 1), size, word))
-    held = [f"{name} = internal constant {_bytes_text(value)}" for value, name in constants.items()]
+    held = [f"{name} = internal constant {bytes_text(value)}" for value, name in constants.items()]
     return held, lines
 
 

@@ -170,7 +170,7 @@ class Plan:
         if self.device is not None:
             return [*self.routines, *weights]
         each = [[call.symbol, *({self.called(call)} - {call.symbol})] for call in self.calls]
-        hook = [] if self.hook is None else [self.hook, f"{self.name}_layers"]
+        hook = [] if self.hook is None else [self.hook, f"{self.name}_layers", f"{self.name}_results"]
         return [*(symbol for symbols in each for symbol in symbols), *self.state_functions, *weights, *hook]
 
 

@@ -30,6 +30,10 @@ LEAST = np.float32(2.0**-126)
 """The least divisor: a row of zeros stays zeros."""
 
 
+SAME = 2.0**-20
+"""The share by which a scale may be beside the inverse of a whole number, as one that was rounded to f32 is."""
+
+
 class OfRowsOp(UnaryTensorOp, NNOp, ComposedOp, abc.ABC):
     """An operation on the rows of x, which lie along its last axis.
 
@@ -92,7 +96,8 @@ class RowMagnitudesOp(OfRowsOp):
 class DivideRowsOp(OfRowsOp):
     """y[…, i] = x[…, i] / max(max over j of |x[…, j]|, 2^−126), in [−1, 1]. x, y [B…, N].
 
-    The integer form multiplies by the reciprocal of the row's magnitude, and rounds once, half up.
+    The integer form multiplies by the reciprocal of the row's magnitude, and rounds once, half up. A whole number of
+    steps stands for 1: there is no integer form for other scales.
 
     (C1) x has rank 1 or more, and its last axis is not empty
     """
@@ -117,6 +122,16 @@ class DivideRowsOp(OfRowsOp):
     def check_integer_form(self) -> None:
         if uniform(self.y).zero_point or uniform(self.y).storage_width > 16:
             raise UnsupportedError("its quotients have up to 16 bits, and the zero point 0")
+        one = self.stored_one()
+        scale, most = uniform(self.y).scale, uniform(self.y).storage_max
+        if abs(1 / scale - one) > one * SAME or one > most + 1:
+            raise UnsupportedError(
+                f"its quotients have a scale of 1 / N, N a whole number up to {most + 1}, not {scale:g}"
+            )
+
+    def stored_one(self) -> int:
+        """The whole number of steps next to the quotient 1."""
+        return max(round(1 / uniform(self.y).scale), 1)
 
 
 @irdl_op_definition

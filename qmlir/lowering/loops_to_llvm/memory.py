@@ -186,6 +186,10 @@ def _dim(f: FunctionLowering, op: memref.DimOp) -> None:
     f.define(op.result, f.integer(shape[axis]))
 
 
+def _address(f: FunctionLowering, op: memref.ExtractAlignedPointerAsIndexOp) -> None:
+    f.define(op.aligned_pointer, f.cast(llvm.PtrToIntOp, f.value(op.source), f.index))
+
+
 # -- views of the same memory -----------------------------------------------------------------------------------
 
 
@@ -242,6 +246,7 @@ RULES: Mapping[type[Operation], Rule] = {
     memref.DeallocOp: _unplanned,
     memref.CopyOp: _copy,
     memref.DimOp: _dim,
+    memref.ExtractAlignedPointerAsIndexOp: _address,
     memref.ViewOp: _view,
     memref.SubviewOp: _subview,
     memref.ReinterpretCastOp: _reinterpret_cast,

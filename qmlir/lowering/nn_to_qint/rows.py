@@ -19,7 +19,7 @@ def lower_row_magnitudes(op: nn.RowMagnitudesOp, operands: Sequence[SSAValue], r
 
 def lower_divide_rows(op: nn.DivideRowsOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers y = limit · (x − z_x) / max |x − z_x|, in which `limit` stands for 1."""
-    limit = min(round(1 / uniform(op.y).scale), uniform(op.y).storage_max)
+    limit = min(op.stored_one(), uniform(op.y).storage_max)
     properties = {"zero_point": int32(uniform(op.x).zero_point), "limit": int32(limit)}
     return [qint.DivideRowsOp.make(operands, properties, element=uniform(op.y).storage_type)]
 

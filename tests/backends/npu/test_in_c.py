@@ -45,6 +45,27 @@ def test_a_network(device: str) -> None:
 
 
 @needs_compiler
+def test_what_is_prepared_is_not_compiled_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the model, nor what the host computes; so the time of a run is that of a run."""
+    network = compiled("gemmini").with_simulator("c")
+    made: list[str] = []
+    build, native = library.build, network.native
+    monkeypatch.setattr(library, "_LOADED", {})
+    monkeypatch.setattr(library, "_kept", lambda _: None)
+    monkeypatch.setattr(library, "build", lambda *given: made.append("model") or build(*given))
+    monkeypatch.setattr(network, "native", lambda module: made.append("host") or native(module))
+    simulated = network.with_program(network.program)
+    assert simulated.program.routines
+    simulated.prepare()
+    compiled_before = list(made)
+    assert compiled_before == ["model", *["host"] * len(simulated.program.routines)]
+    results = simulated(network_image())
+    assert made == compiled_before
+    assert simulated.simulated_by == "c"
+    assert np.array_equal(results, network.with_simulator("python")(network_image()))
+
+
+@needs_compiler
 def test_tensors_on_the_way() -> None:
     """A tensor is read behind the command that makes it, before another takes its place."""
     ports = {"conv": Port("conv", Place(ACC, 0), (6, 5, 8), "i32"), "y": Port("y", Place(ACT, 0x1000), (6, 5, 8), "i8")}

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qmlir.backends.npu.image import intel_hex
 from qmlir.backends.npu.stream import assemble, listing
-from qmlir.backends.npu.words import Words, binary, c_array, decoded, encoded, intel_hex, readmemh, words_listing
+from qmlir.backends.npu.words import Words, binary, c_array, decoded, encoded, readmemh, words_listing
 from qmlir.devices import load_device
 from qmlir.errors import UnsupportedError
 from qmlir.isa.encoding import StreamError
+from tests.backends.npu.image_reader import intel_hex_bytes
 from tests.backends.npu.programs import DEVICE, Layer
 
 
@@ -38,25 +40,8 @@ def test_bytes_are_little_endian(bits: int) -> None:
 
 @pytest.mark.parametrize(("bits", "count"), [(8, 5), (64, 100), (64, 20_000)])
 def test_intel_hex(bits: int, count: int) -> None:
-    """By a reader of its own, which checks the sum of each line."""
     words = some(bits, count)
-    memory, base, ended = dict[int, int](), 0, False
-    for line in intel_hex(words).splitlines():
-        assert not ended
-        assert line[0] == ":"
-        record = bytes.fromhex(line[1:])
-        assert sum(record) % 256 == 0
-        size, address, kind, data = record[0], int.from_bytes(record[1:3], "big"), record[3], record[4:-1]
-        assert len(data) == size
-        if kind == 4:
-            base = int.from_bytes(data, "big") << 16
-        elif kind == 1:
-            ended = True
-        else:
-            assert kind == 0
-            assert address + size <= 1 << 16
-            memory |= {base + address + n: byte for n, byte in enumerate(data)}
-    assert ended
+    memory = intel_hex_bytes(intel_hex({0: binary(words)}))
     assert bytes(memory[n] for n in range(len(memory))) == binary(words)
 
 

@@ -89,7 +89,9 @@ class TileCommands:
         """Why the device has no words for a tile's commands, as a sentence; None if it has."""
         if self.device.encoder is None:
             return None
-        return next((found for each in self._of(shape) if (found := unsayable(each, self.device)) is not None), None)
+        box = shape.rows, shape.columns, shape.outputs
+        commands = (*self._of(shape), *self.data(shape.rows, shape.columns, shape.terms), *self.moved(*box))
+        return next((found for each in commands if (found := unsayable(each, self.device)) is not None), None)
 
     def _of(self, shape: Shape) -> tuple[Command, ...]:
         """The commands of a tile."""

@@ -4,8 +4,9 @@ A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile 
 later lets them share memory.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -87,6 +88,26 @@ class View:
     def rows(self, rows: range) -> "View":
         """The part of the view with the given rows."""
         return self.box(rows, range(self.shape[1]), range(self.shape[2]))
+
+
+Tile = tuple[int, ...]
+"""The extents of a tile, along the axes by which an operation is divided."""
+
+
+def _smaller(largest: Tile) -> Iterator[Tile]:
+    """Yields a tile, and then those with some of its extents halved, once or more: the larger ones first."""
+    yield largest
+    halved: list[list[int]] = []
+    for extent in largest:
+        sizes = [extent]
+        while sizes[-1] > 1:
+            sizes.append(-(-sizes[-1] // 2))
+        halved.append(sizes)
+    yield from sorted(product(*halved), key=prod, reverse=True)[1:]
+
+
+class UnsayableError(UnsupportedError):
+    """Raised for a command that a device has no words for; `need` says why."""
 
 
 class Emitter:
@@ -235,7 +256,8 @@ class Emitter:
         """Emits a command on a queue; places are given as `Spot`s.
 
         Raises:
-            UnsupportedError: The command breaks a limit of commands, or the device has no words for it.
+            UnsupportedError: The command breaks a limit of commands.
+            UnsayableError: The device has no words for it.
         """
         buffers: list[SSAValue] = []
         given: dict[str, Any] = {}
@@ -251,7 +273,7 @@ class Emitter:
             need, got = found
             raise UnsupportedError.at(mnemonic(kind), self.layers[-1], need, got=got)
         if (reason := unsayable(command, self.device)) is not None:
-            raise UnsupportedError.at(mnemonic(kind), self.layers[-1], reason)
+            raise UnsayableError(reason, where=f'{mnemonic(kind)} "{self.layers[-1]}"')
         self.builder.insert(IssueOp(queue.id, command, buffers))
 
     def begin(self, layer: str, rest: Rest | None = None) -> None:
@@ -261,6 +283,38 @@ class Emitter:
         self.issue(self.engines.array, Mark, layer=len(self.layers) - 1)
         self._contexts.clear()
         self._tables.clear()
+
+    def in_tiles(self, largest: Tile, emit: Callable[[Tile], None]) -> None:
+        """Emits commands in the largest tiles for which the device has words; what smaller tiles replace is taken back.
+
+        Args:
+            largest: The extents of the largest tile that fits the memories; smaller tiles halve some of them.
+            emit: Emits the commands in tiles of the given extents.
+
+        Raises:
+            UnsupportedError: The device has no words for the smallest tile either.
+        """
+        refused: UnsayableError | None = None
+        for tile in _smaller(largest):
+            last = self.builder.insertion_point.block.last_op
+            tensors, constants, contexts = self.tensors.copy(), self._constants.copy(), self._contexts.copy()
+            tables, next_context = self._tables.copy(), self._next_context
+            try:
+                return emit(tile)
+            except UnsayableError as error:
+                refused = error
+            self._erase_after(last)
+            self.tensors, self._constants, self._contexts = tensors, constants, contexts
+            self._tables, self._next_context = tables, next_context
+        assert refused is not None, "there is a tile"
+        raise UnsupportedError.at("npu.layer", self.layers[-1], f"the smallest tile: {refused.need}") from refused
+
+    def _erase_after(self, last: Operation | None) -> None:
+        """Erases the operations that were emitted after another one, or all of them."""
+        block = self.builder.insertion_point.block
+        while (op := block.last_op) is not None and op is not last:
+            op.detach()
+            op.erase()
 
     def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
         """Copies contiguous bytes."""

@@ -7,7 +7,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import UnsupportedError
 from qmlir.isa.commands import Normalize, Softmax
-from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
+from qmlir.transforms.npu.tile.emission import Emitter, Spot, Tile, View
 from qmlir.transforms.npu.tile.vector import tiles
 
 
@@ -15,7 +15,7 @@ def tile_rows(emitter: Emitter, layer: LayerOp, op: RowOp) -> None:
     """Emits the commands of an operation on rows: as many rows at a time as fit twice, or a single row.
 
     Raises:
-        UnsupportedError: Not even a single row fits.
+        UnsupportedError: Not even a single row fits, or the device has no words for it.
     """
     post, label = emitter.engines.post, layer.label.data
     source, target = (
@@ -29,12 +29,16 @@ def tile_rows(emitter: Emitter, layer: LayerOp, op: RowOp) -> None:
     fitting = (room // 2 // size for size, room in zip(sizes, rooms, strict=True))
     most, total = max(min(*fitting, MOST // op.split()[1]), 1), source.shape[1]
     tables = [emitter.staged(table, role_of(op, emitter.engines)) for table in of_rows(op)]
-    for rows in tiles(total, -(-total // -(-total // most))):  # alike, so that none is a small rest
-        part = target.box(range(1), rows, range(target.shape[2]))
-        data = emitter.load(source.box(range(1), rows, range(source.shape[2])), post)
-        room = emitter.room(part, post)
-        _command(emitter, op, data, room, tables)
-        emitter.store(room, part, post)
+
+    def emit(tile: Tile) -> None:
+        for rows in tiles(total, *tile):
+            part = target.box(range(1), rows, range(target.shape[2]))
+            data = emitter.load(source.box(range(1), rows, range(source.shape[2])), post)
+            room = emitter.room(part, post)
+            _command(emitter, op, data, room, tables)
+            emitter.store(room, part, post)
+
+    emitter.in_tiles((-(-total // -(-total // most)),), emit)  # alike, so that none is a small rest
 
 
 def _as_rows(view: View, op: RowOp) -> View:

@@ -1,7 +1,8 @@
 """Tiles layers without a contraction: elementwise operations, pools, sums over an image, copies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -22,7 +23,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
 from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Post, Reduce
 from qmlir.isa.limits import MOST_BYTES
-from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
+from qmlir.transforms.npu.tile.emission import Emitter, Spot, Tile, View
 
 
 def finish(
@@ -101,12 +102,21 @@ def tile_elementwise(emitter: Emitter, layer: LayerOp, chain: Sequence[Operation
         if not per_channel and all(_is_dense(v) for v in (target, *inputs.values())):
             target, inputs = _flat(target), {v: _flat(view) for v, view in inputs.items()}
         tiles = len([op for op in chain if not isinstance(op, qint.MulOp)])
-        for rows, columns, channels in pieces(emitter, post, target, [*inputs.values()], tiles):
-            part = target.box(rows, columns, channels)
-            loaded = {v: emitter.load(view.box(rows, columns, channels), post) for v, view in inputs.items()}
-            room = emitter.room(part, post)
-            finish(emitter, chain, loaded, room, channels)
-            emitter.store(room, part, post)
+        piece = largest_piece(emitter, post, target, [*inputs.values()], tiles)
+        emitter.in_tiles(piece, partial(_elementwise, emitter, chain, target, inputs))
+
+
+def _elementwise(
+    emitter: Emitter, chain: Sequence[Operation], target: View, inputs: Mapping[SSAValue, View], tile: Tile
+) -> None:
+    """Emits the commands of a chain of elementwise operations on one image, tile by tile."""
+    post = emitter.engines.post
+    for box in boxes(target.shape, tile):
+        part = target.box(*box)
+        loaded = {v: emitter.load(view.box(*box), post) for v, view in inputs.items()}
+        room = emitter.room(part, post)
+        finish(emitter, chain, loaded, room, box[2])
+        emitter.store(room, part, post)
 
 
 def broadcast(view: View, shape: tuple[int, int, int]) -> View:
@@ -136,10 +146,8 @@ def _flat(view: View) -> View:
     return View.dense(view.memory, view.spot, (1, 1, prod(view.shape)), view.bits)
 
 
-def pieces(
-    emitter: Emitter, queue: Queue, target: View, inputs: Sequence[View], tiles: int
-) -> Iterator[tuple[range, range, range]]:
-    """Yields parts of a tensor [rows, columns, channels] of which two at a time fit the memories where they are loaded.
+def largest_piece(emitter: Emitter, queue: Queue, target: View, inputs: Sequence[View], tiles: int) -> Tile:
+    """The rows, columns and channels of a part of a tensor, two of which fit the memories where they are loaded.
 
     Args:
         emitter: The emitter, with the device and its regions.
@@ -156,17 +164,17 @@ def pieces(
     between, role = emitter.engines.between
     if tiles > 1 or (writing is not None and writing[0] != target.memory):
         limits.append(known[between.id, role].size // 2 // (tiles * 4))
-    yield from split(target.shape, max(min(limits), 1))
+    return _box(target.shape, max(min(limits), 1))
 
 
-def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
-    """Yields boxes of at most `most` elements that cover a shape: whole rows, else columns of a row, else channels."""
+def _box(shape: tuple[int, int, int], most: int) -> Tile:
+    """The extents of a box of at most `most` elements of a shape: whole rows, else columns of a row, else channels."""
     rows, columns, channels = shape
     some_channels = min(channels, most)
     some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
     whole = some_columns == columns and some_channels == channels
     some_rows = min(rows, max(most // (columns * channels), 1)) if whole else 1
-    yield from boxes(shape, (some_rows, some_columns, some_channels))
+    return some_rows, some_columns, some_channels
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -174,20 +182,32 @@ def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range
 
 def tile_pool(emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.AveragePool2DOp) -> None:
     """Emits the commands of a pool, for some rows and channels of its result at a time."""
-    queue = emitter.engines.pool
     sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     for source, target in zip(sources, targets, strict=True):
         work = windows_of(op)
         tile = _pool_tile(emitter, op, work, source, target)
-        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, tile)):
-            (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
-            data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
-            room = emitter.room(part, queue)
-            _pool(emitter, data, room, pool_fields(op) | {"top": top, "left": left})
-            emitter.store(room, part, queue)
+        emitter.in_tiles(tile, partial(_pool_tiles, emitter, op, work, source, target))
 
 
-def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[tuple[range, range, range]]:
+def _pool_tiles(
+    emitter: Emitter,
+    op: qint.MaxPool2DOp | qint.AveragePool2DOp,
+    work: Work,
+    source: View,
+    target: View,
+    tile: Tile,
+) -> None:
+    """Emits the commands of a pool of one image, tile by tile."""
+    queue = emitter.engines.pool
+    for at, part in ((b, target.box(*b)) for b in boxes(target.shape, tile)):
+        (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
+        data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
+        room = emitter.room(part, queue)
+        _pool(emitter, data, room, pool_fields(op) | {"top": top, "left": left})
+        emitter.store(room, part, queue)
+
+
+def boxes(shape: tuple[int, int, int], tile: Tile) -> Iterator[tuple[range, range, range]]:
     """Yields the tiles that cover a shape; the last tiles may be smaller."""
     rows, columns, channels = (tiles(total, size) for total, size in zip(shape, tile, strict=True))
     yield from product(rows, columns, channels)
@@ -245,7 +265,6 @@ def tile_reduction(
 
     Commands that add to the sums of others sum an image of any size, each as much of it as a window may have.
     """
-    pool, post = emitter.engines.pool, emitter.engines.post
     sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     others = {v: emitter.views(v) for step in chain for v in step.operands if v.owner not in (op, *chain)}
     room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
@@ -253,25 +272,54 @@ def tile_reduction(
     for n, (source, target) in enumerate(zip(_arranged(sources, whole), targets, strict=True)):
         rows, columns, channels = source.shape
         some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
-        for _, _, at in boxes((1, 1, channels), (1, 1, some)):
-            sums = emitter.tile(emitter.engines.sums, (1, 1, len(at)), 32, "acc")
-            most = max(room // (source.bits // 8), len(at))
-            init = Init.ZERO
-            for seen_rows, seen_columns, _ in split((rows, columns, len(at)), most):
-                tile = emitter.load(source.box(seen_rows, seen_columns, at), pool)
-                for box in boxes(tile.shape, (*whole, len(at))):
-                    image = tile.box(*box)
-                    emitter.issue(
-                        pool, Reduce, source=image.spot, rows=image.shape[0], columns=image.shape[1],
-                        channels=image.shape[2], row_pitch=image.row_pitch, pixel_pitch=image.pixel_pitch,
-                        sums=sums.spot, init=init, **reduction_fields(op),
-                    )  # fmt: skip
-                    init = Init.ACCUMULATE
-            part = target.box(range(1), range(1), at)
-            loaded = {v: emitter.load(views[n].box(range(1), range(1), at), post) for v, views in others.items()}
-            written = emitter.room(part, post)
-            finish(emitter, chain, {op.acc: sums, **loaded}, written, at)
-            emitter.store(written, part, post)
+        most = min(max(room // (source.bits // 8), some), rows * columns * channels)
+        beside = {v: views[n] for v, views in others.items()}
+        emitter.in_tiles((some, most), partial(_sums, emitter, op, chain, source, target, beside, whole))
+
+
+def _sums(
+    emitter: Emitter,
+    op: qint.GlobalSumPoolOp,
+    chain: Sequence[Operation],
+    source: View,
+    target: View,
+    others: Mapping[SSAValue, View],
+    whole: tuple[int, int],
+    tile: Tile,
+) -> None:
+    """Emits the commands that sum one image, and the operations after them.
+
+    Args:
+        emitter: Receives the commands.
+        op: The sum.
+        chain: The elementwise operations after it.
+        source: The image.
+        target: The view that receives the results.
+        others: The other operands of the chain.
+        whole: The most rows and columns that a command sums.
+        tile: How many channels are summed at a time, and the most elements that are loaded at a time.
+    """
+    pool, post = emitter.engines.pool, emitter.engines.post
+    rows, columns, channels = source.shape
+    some, most = tile
+    for _, _, at in boxes((1, 1, channels), (1, 1, some)):
+        sums = emitter.tile(emitter.engines.sums, (1, 1, len(at)), 32, "acc")
+        image, init = (rows, columns, len(at)), Init.ZERO
+        for seen_rows, seen_columns, _ in boxes(image, _box(image, max(most, len(at)))):
+            loaded = emitter.load(source.box(seen_rows, seen_columns, at), pool)
+            for box in boxes(loaded.shape, (*whole, len(at))):
+                summed = loaded.box(*box)
+                emitter.issue(
+                    pool, Reduce, source=summed.spot, rows=summed.shape[0], columns=summed.shape[1],
+                    channels=summed.shape[2], row_pitch=summed.row_pitch, pixel_pitch=summed.pixel_pitch,
+                    sums=sums.spot, init=init, **reduction_fields(op),
+                )  # fmt: skip
+                init = Init.ACCUMULATE
+        part = target.box(range(1), range(1), at)
+        operands = {v: emitter.load(view.box(range(1), range(1), at), post) for v, view in others.items()}
+        written = emitter.room(part, post)
+        finish(emitter, chain, {op.acc: sums, **operands}, written, at)
+        emitter.store(written, part, post)
 
 
 def _arranged(images: Sequence[View], most: tuple[int, int]) -> list[View]:
@@ -338,12 +386,16 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
     queue = emitter.engines.pool
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
     direct = reading is not None and writing is not None and reading[0] == writing[0]
-    for box in pieces(emitter, queue, target, [source], 1):
-        part, tile = target.box(*box), emitter.load(source.box(*box), queue)
-        room = tile if direct else emitter.room(part, queue)
-        if not direct:
-            _pool(emitter, tile, room, POOL_OF_ONE | {"top": 0, "left": 0, "bits": tile.bits})
-        emitter.store(room, part, queue)
+
+    def emit(tile: Tile) -> None:
+        for box in boxes(target.shape, tile):
+            part, loaded = target.box(*box), emitter.load(source.box(*box), queue)
+            room = loaded if direct else emitter.room(part, queue)
+            if not direct:
+                _pool(emitter, loaded, room, POOL_OF_ONE | {"top": 0, "left": 0, "bits": loaded.bits})
+            emitter.store(room, part, queue)
+
+    emitter.in_tiles(largest_piece(emitter, queue, target, [source], 1), emit)
 
 
 def copy_tensor(emitter: Emitter, value: SSAValue, name: str, size: int) -> Spot:
