@@ -9,11 +9,12 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
+from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise, lower_word_lookup
 from qmlir.codegen.lowering import Array, MainLowering, Rules
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
-from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp, MulOp
+from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, InterpolatedLookupOp, Lookup, LookupOp, MulOp
 from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, less_zero_point
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of
@@ -241,10 +242,27 @@ def widths_of_packed(count: int, register: int) -> tuple[int, ...]:
     return (*fitting[first:], WIDTHS[-1])
 
 
+def _table_of_words(op: ElementwiseOp, machine: Capabilities) -> Array | None:
+    """The entries of a look-up of words, of which some processors load a vector's one after another.
+
+    The lines between breakpoints are drawn out, if the tensor has as many elements as the table gets entries.
+    """
+    if machine.packed == 0 or machine.small:
+        return None
+    if isinstance(op, LookupOp) and element_of(op.x) == i16:
+        return op.table.array
+    if isinstance(op, InterpolatedLookupOp) and prod(shape_of(op.x)) >= 1 << 16:
+        return op.compute(np.arange(-(1 << 15), 1 << 15, dtype=np.int16))
+    return None
+
+
 def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     (result,) = op.results
     if not result.uses:
         return  # an earlier kernel contains this requantization
+    if (entries := _table_of_words(op, state.machine)) is not None:
+        lower_word_lookup(state, op.name.replace(".", "_"), op.operands[0], entries, result)
+        return
     if isinstance(op, RequantizeOp) and widened_by_its_reader(op):
         return
     formula: Formula = op.formula()
