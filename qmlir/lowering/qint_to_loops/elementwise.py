@@ -49,9 +49,11 @@ class RescaledByRows:
     lanes hold x0 and x1 beside each other. The parameters are the multiplier and the contract's shift, −17 − k.
 
     exact   the formula of single elements
+    whole   whether k is 0, so that no bit of t3 is dropped
     """
 
     exact: Requantized
+    whole: bool
 
     def __call__(self, x: Value, n: Value, multiplier: Value, shift: Value) -> Value:
         if x.lanes is None:
@@ -71,7 +73,9 @@ class RescaledByRows:
         one, none = code.constant(1, i32), code.constant(0, i64)
         total = dot(code.constant(0, i32), low, none) >> 16
         total = dot(total, middle, low) >> 16
-        total = dot(total + ((one >> kept) << 15).spread(lanes), high, middle) >> 16
+        total = dot(total + (1 << 15 if self.whole else 0), high, middle) >> 16
+        if self.whole:
+            return packed(dot(total, none, high), narrow, narrow.zero_point)
         total = dot(total + ((one << kept) >> 1).spread(lanes), none, high) >> kept.spread(lanes)
         return packed(total, narrow, narrow.zero_point)
 
@@ -272,8 +276,8 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     elif isinstance(op, AccumulatingOp) and (fused := fused_requantize(result)) is not None:
         requantize, after = requantization(state, fused)
         formula, parameters, result = Requantized(formula, requantize), [*parameters, *after], fused.y
-        if isinstance(op, MulOp) and len(after[0]) == 1 and max(fused.shift.get_values()) <= -17:
-            formula = RescaledByRows(formula) if rescaled_by_rows(state, op, formula) else formula
+        if isinstance(op, MulOp) and len(after[0]) == 1 and (shift := max(fused.shift.get_values())) <= -17:
+            formula = RescaledByRows(formula, shift == -17) if rescaled_by_rows(state, op, formula) else formula
     elif isinstance(op, AddOp) and (faster := faster_add(op, packs=state.machine.packed > 0)) is not None:
         formula, parameters = faster
     tables = [state.constant(table) for table in op.tables()]
