@@ -116,7 +116,7 @@ class MainLowering:
     machine    what the processor can do, by which kernels are chosen
     at         the operation being lowered; new operations of main are inserted before it
     chosen     for each operation by number, the kernel and the reason (`record`)
-    packed     what a kernel has packed of a buffer that operations read, by both
+    packed     what a kernel has packed or found of a buffer that operations read, by both
     largest    bounds of the magnitudes of operands, by the operation that reads one and its position
     """
 

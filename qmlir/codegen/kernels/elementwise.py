@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import MemRefType, i32
+from xdsl.dialects.builtin import MemRefType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code, element_bytes
@@ -27,6 +27,10 @@ Formula: TypeAlias = Callable[..., Value]
 
 RUN = 4096
 """Elements in one item of the parallel loop, for a kernel over a single merged dimension."""
+
+
+INSERTED = 8
+"""Words that are loaded one after another into a vector, which is stored at once: those of 128 bits."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +116,57 @@ class Entries:
     def of_bytes(self, places: Value) -> Value:
         """The entries of a table of 256 bytes at a vector of unsigned bytes."""
         return places.code.lookup_bytes(self.table.load(0, lanes=256), places)
+
+    def of_row(self, places: Buffer, at: Sequence[Value], lanes: int, first: int = 0) -> Value:
+        """The entries at `first` more than the words of `places` from `at` on, one after another, in a vector."""
+        *row, i = at
+        words = [places.load(*row, i + lane) for lane in range(lanes)]
+        found = [self(word.to(i64, unsigned=not first) + first) for word in words]
+        return self.table.code.zeros(self.table.element, lanes).with_lanes(found)
+
+
+@dataclass(frozen=True)
+class WordLookup(Kernel):
+    """y[i] = table[x[i] + 2^15] for words x. Buffers: x, the table, y.
+
+    name      the kernel's symbol
+    length    the number of elements
+    """
+
+    name: str
+    length: int
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    @property
+    def items(self) -> int:
+        """The number of items of the parallel loop."""
+        return -(-self.length // RUN)
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, table, y = buffers
+        entries = Entries(table)
+
+        def finish(i: Value, lanes: int | None) -> None:
+            if lanes is None:
+                y.store(entries(x.load(i).to(i64) + (1 << 15)), i)
+            else:
+                y.store(entries.of_row(x, [i], lanes, 1 << 15), i)
+
+        code.spans(begin * RUN, (end * RUN).minimum(self.length), finish, (INSERTED,))
+
+
+def lower_word_lookup(state: MainLowering, name: str, x: SSAValue, table: Array, result: SSAValue) -> None:
+    """Calls the kernel that looks the words of a tensor up in a table of 2^16 entries."""
+    shape = (prod(shape_of(result)),)
+    kernel, y = WordLookup(name, *shape), state.allocate_result(result)
+    if kernel.length:
+        state.call(
+            kernel, [state.view(state.buffer(x), shape), state.constant(table), state.view(y, shape)], kernel.items
+        )
+    state.replace(result, y)
 
 
 def lower_elementwise(

@@ -135,11 +135,36 @@ class WrappedPairs(Pairs):
         return accumulator.code.dot_quads(accumulator, upper.same(-128), upper, pairs_fit=False)
 
     def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
+        wrapped, above = self._without_overlap(sums)
+        # The sum that wraps is the lower half of the whole sum, so that no lane is extended.
+        return accumulator + wrapped.interleave(above >> 16).bits(i64)
+
+    def _without_overlap(self, sums: Sequence[Value]) -> tuple[Value, Value]:
+        """The sum modulo 2^32, and the sum without its lowest 16 bits, both as i32."""
         wrapped, upper, offset = sums
         upper = upper - offset
-        rest = wrapped - (upper << 16)
-        # The sum that wraps is the lower half of the whole sum, so that no lane is extended.
-        return accumulator + wrapped.interleave((upper + (rest >> 16)) >> 16).bits(i64)
+        return wrapped, upper + (wrapped - (upper << 16) >> 16)
+
+
+@dataclass(frozen=True)
+class WrappedParts(WrappedPairs):
+    """`WrappedPairs` of one stretch, whose accumulators keep the sum in two parts for an epilogue (`of_parts`).
+
+    So the parts need not be joined in lanes of i64, from which a requantization takes them again.
+    """
+
+    def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
+        wrapped, above = self._without_overlap(sums)
+        assert wrapped.lanes is not None
+        return wrapped.shuffle(above, range(2 * wrapped.lanes)).bits(i64)
+
+
+def of_parts(accumulator: Value) -> tuple[Value, Value]:
+    """The lowest 16 bits of the sums of `WrappedParts`, and the sums without these, as i32."""
+    both = accumulator.bits(i32)
+    assert accumulator.lanes is not None
+    low, above = (both.lanes_from(first, accumulator.lanes) for first in (0, accumulator.lanes))
+    return low & 0xFFFF, above
 
 
 @dataclass(frozen=True)

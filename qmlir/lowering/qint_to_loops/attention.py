@@ -4,18 +4,58 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i16, i32, i64
 
 from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernels.elementwise import INSERTED, Entries
 from qmlir.codegen.kernels.task import Broadcast
 from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
-from qmlir.dialects.qint.attention import ExponentialsOp, RowQuotient, RowQuotientOp
-from qmlir.ir.interfaces import shape_of
-from qmlir.lowering.qint_to_loops.normalization import QUOTIENTS, across, along_axis
+from qmlir.dialects.qint.attention import Exponentials, ExponentialsOp, RowQuotient, RowQuotientOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.lowering.qint_to_loops.normalization import MOST_KEPT, QUOTIENTS, AlongAxis, across, along_axis
 
 TERMS = 16
 """Weights that are summed side by side, in i32."""
+
+
+WORDS = (32, 16, 8)
+"""Lanes of the vectors of differences from the maximum of a row."""
+
+PLACES = 2048
+"""Places in a table, of whole rows, that are computed before entries are loaded: the last ones are not in the cache
+yet when single places are loaded from it, and wait until they are."""
+
+
+@dataclass(frozen=True)
+class RowExponentials(AlongAxis):
+    """The kernel of `AlongAxis` for exponentials of rows of words, whose places in the table are vectors of words."""
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, table, y = buffers
+        assert isinstance(self.formula, Exponentials)
+        entries, length, last = Entries(table), self.shape[1], self.formula.last
+        together = max(1, PLACES // length)
+        places = code.scratch((together, length), i16, "places")
+        with code.loop(begin, end, together, name="first") as first:
+            count = (end - first).minimum(together)
+            with code.loop(0, count, name="row") as row:
+                most = self.maximum(code, x, first + row, code.index(0)).to(i16)
+
+                def place(i: Value, lanes: int | None, row: Value = row, most: Value = most) -> None:
+                    difference = most.spread(lanes) - x.load(first + row, i, 0, lanes=lanes)
+                    places.store(difference.minimum(last - (last >> 15 << 16), unsigned=True), row, i)
+
+                code.spans(0, length, place, WORDS)
+            with code.loop(0, count, name="row") as row:
+
+                def finish(i: Value, lanes: int | None, row: Value = row) -> None:
+                    if lanes is None:
+                        y.store(entries(places.load(row, i).to(i64, unsigned=True)), first + row, i, 0)
+                    else:
+                        y.store(entries.of_row(places, [row, i], lanes), first + row, i, 0)
+
+                code.spans(0, length, finish, (INSERTED,))
 
 
 @dataclass(frozen=True)
@@ -63,6 +103,11 @@ class RowQuotients(Kernel):
         return total
 
 
+def _exponentials(state: MainLowering, op: ExponentialsOp) -> None:
+    words = state.machine.packed > 0 and not state.machine.small and element_of(op.x) == i16
+    along_axis(state, op, RowExponentials if words and op.split()[1] <= MOST_KEPT else None)
+
+
 def _row_quotient(state: MainLowering, op: RowQuotientOp) -> None:
     *batches, rows, columns = shape_of(op.acc)
     shape, weights = (prod(batches), rows, columns), shape_of(op.w)
@@ -72,6 +117,6 @@ def _row_quotient(state: MainLowering, op: RowQuotientOp) -> None:
 
 
 RULES: Rules = {
-    ExponentialsOp: along_axis,
+    ExponentialsOp: _exponentials,
     RowQuotientOp: _row_quotient,
 }

@@ -30,7 +30,7 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
     WeightedOp,
 )
-from qmlir.dialects.qint.requantize import largest_difference
+from qmlir.dialects.qint.requantize import Narrow, largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_loops.arithmetic import (
     Integers,
@@ -40,6 +40,8 @@ from qmlir.lowering.qint_to_loops.arithmetic import (
     Singles,
     SplitPairs,
     WrappedPairs,
+    WrappedParts,
+    of_parts,
 )
 from qmlir.lowering.qint_to_loops.candidates import (
     LARGEST,
@@ -51,7 +53,7 @@ from qmlir.lowering.qint_to_loops.candidates import (
     fits_i16,
     pairs_fit_sums,
 )
-from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
+from qmlir.lowering.qint_to_loops.requantize import fused_requantize, packed, per_channel, requantization
 
 LEAST_SHARING = 4
 """The fewest outputs that share what a step of `WrappedPairs` computes of weights alone."""
@@ -80,6 +82,51 @@ class Widened(Epilogue):
         if self.has_bias:
             wide = wide + rest.pop(0).to(i64)
         return self.then.finish(wide, rest)
+
+
+@dataclass(frozen=True)
+class RescaledParts(Epilogue):
+    """Rescales sums in two parts (`WrappedParts`) under `single64`; the parameters are the multiplier and the shift.
+
+    With a sum of a·2^16 + l and b = 31 − shift, which is 33 to 48, this is `single64` with its half added to the upper
+    product: (a·m + (l·m >> 16) + 2^(b−17)) >> (b−16). Even lanes and odd ones are multiplied where they are in lanes of
+    i64. The results of even lanes lie in the lower halves, and those of odd lanes are shifted to the upper ones.
+    """
+
+    narrow: Narrow
+    parameters: int = 2
+
+    def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
+        low, above = of_parts(accumulator)
+        multiplier, shift = parameters
+        kept = 15 - shift.to(i32)
+
+        def rescaled(odd: bool) -> Value:
+            """The rescaled sums of even or odd lanes, in the half of an i64 that is theirs."""
+
+            def of(lanes: Value) -> Value:
+                wide = lanes.bits(i64)
+                return wide >> 32 if odd else (wide << 32) >> 32
+
+            total = of(above) * of(multiplier) + (of(low) * of(multiplier) >> 16)
+            total = total + (kept.code.constant(1, total.type) << of(kept) - 1)
+            return total << 32 - of(kept) if odd else total >> of(kept)
+
+        both = rescaled(odd=True) & -(1 << 32) | rescaled(odd=False) & (1 << 32) - 1
+        return packed(both.bits(i32), self.narrow, self.narrow.zero_point)
+
+
+def _in_parts(state: MainLowering, op: MatMulOp, rows: Integers) -> Integers:
+    """`WrappedParts` in place of `WrappedPairs` where the sums of one stretch are only rescaled to words or bytes."""
+    fused = fused_requantize(op.acc)
+    if type(rows) is not WrappedPairs or fused is None or fused.contract.data != "single64":
+        return rows
+    terms, least = shape_of(op.lhs)[-1], 31 - max(fused.shift.get_values())
+    short = 0 < terms <= WrappedPairs.group * WrappedPairs.most_steps
+    fits = 33 <= least and 31 - min(fused.shift.get_values()) <= 48 and terms << 61 - least < 1 << 30
+    narrow = fused.formula().narrow
+    plain = not fused.input_zero_point.value.data and narrow.storage.itemsize <= 2
+    return WrappedParts(rows.zero_point) if short and fits and plain else rows
 
 
 def ending(
@@ -186,8 +233,13 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, shape = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.acc)
-    result, epilogue, parameters = ending(state, op.acc, rhs[-1])
     rows, columns = _both_sides(op, state.machine)
+    rows = _in_parts(state, op, rows)
+    result, epilogue, parameters = ending(state, op.acc, rhs[-1])
+    if isinstance(rows, WrappedParts) and (fused := fused_requantize(op.acc)) is not None:
+        multiplier, shift = fused.parameters()
+        epilogue = RescaledParts(fused.formula().narrow)
+        parameters = per_channel([multiplier, shift.astype(np.int8)], rhs[-1])
     window = Window(int(np.prod(shape[:-2], dtype=np.int64)), 1, lhs[-2], lhs[-1], (1, 1), (1, lhs[-2]))
     x = state.buffer(op.lhs)
     task = Task(

@@ -9,11 +9,12 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
+from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise, lower_word_lookup
 from qmlir.codegen.lowering import Array, MainLowering, Rules
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
-from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp, MulOp
+from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, InterpolatedLookupOp, Lookup, LookupOp, MulOp
 from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, less_zero_point
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of
@@ -48,9 +49,11 @@ class RescaledByRows:
     lanes hold x0 and x1 beside each other. The parameters are the multiplier and the contract's shift, −17 − k.
 
     exact   the formula of single elements
+    whole   whether k is 0, so that no bit of t3 is dropped
     """
 
     exact: Requantized
+    whole: bool
 
     def __call__(self, x: Value, n: Value, multiplier: Value, shift: Value) -> Value:
         if x.lanes is None:
@@ -70,7 +73,9 @@ class RescaledByRows:
         one, none = code.constant(1, i32), code.constant(0, i64)
         total = dot(code.constant(0, i32), low, none) >> 16
         total = dot(total, middle, low) >> 16
-        total = dot(total + ((one >> kept) << 15).spread(lanes), high, middle) >> 16
+        total = dot(total + (1 << 15 if self.whole else 0), high, middle) >> 16
+        if self.whole:
+            return packed(dot(total, none, high), narrow, narrow.zero_point)
         total = dot(total + ((one << kept) >> 1).spread(lanes), none, high) >> kept.spread(lanes)
         return packed(total, narrow, narrow.zero_point)
 
@@ -241,10 +246,27 @@ def widths_of_packed(count: int, register: int) -> tuple[int, ...]:
     return (*fitting[first:], WIDTHS[-1])
 
 
+def _table_of_words(op: ElementwiseOp, machine: Capabilities) -> Array | None:
+    """The entries of a look-up of words, of which some processors load a vector's one after another.
+
+    The lines between breakpoints are drawn out, if the tensor has as many elements as the table gets entries.
+    """
+    if machine.packed == 0 or machine.small:
+        return None
+    if isinstance(op, LookupOp) and element_of(op.x) == i16:
+        return op.table.array
+    if isinstance(op, InterpolatedLookupOp) and prod(shape_of(op.x)) >= 1 << 16:
+        return op.compute(np.arange(-(1 << 15), 1 << 15, dtype=np.int16))
+    return None
+
+
 def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     (result,) = op.results
     if not result.uses:
         return  # an earlier kernel contains this requantization
+    if (entries := _table_of_words(op, state.machine)) is not None:
+        lower_word_lookup(state, op.name.replace(".", "_"), op.operands[0], entries, result)
+        return
     if isinstance(op, RequantizeOp) and widened_by_its_reader(op):
         return
     formula: Formula = op.formula()
@@ -254,8 +276,8 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     elif isinstance(op, AccumulatingOp) and (fused := fused_requantize(result)) is not None:
         requantize, after = requantization(state, fused)
         formula, parameters, result = Requantized(formula, requantize), [*parameters, *after], fused.y
-        if isinstance(op, MulOp) and len(after[0]) == 1 and max(fused.shift.get_values()) <= -17:
-            formula = RescaledByRows(formula) if rescaled_by_rows(state, op, formula) else formula
+        if isinstance(op, MulOp) and len(after[0]) == 1 and (shift := max(fused.shift.get_values())) <= -17:
+            formula = RescaledByRows(formula, shift == -17) if rescaled_by_rows(state, op, formula) else formula
     elif isinstance(op, AddOp) and (faster := faster_add(op, packs=state.machine.packed > 0)) is not None:
         formula, parameters = faster
     tables = [state.constant(table) for table in op.tables()]

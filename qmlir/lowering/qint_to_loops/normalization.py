@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import i16, i32, i64
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernels.elementwise import Entries
@@ -20,9 +20,9 @@ from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.local_response import LocalResponse, LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
-from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
-from qmlir.ir.interfaces import shape_of
-from qmlir.ir.types import dtype_of
+from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp, RootNormalizationOp
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import dtype_of, vector_of
 
 BYTES_OF_MAXIMUM = 64
 """Bytes of the vectors whose maximum is taken lane by lane."""
@@ -57,7 +57,7 @@ class AlongAxis(Kernel):
         keeps = formula.reuses_entries and self.shape[2] == 1 and length <= MOST_KEPT
         kept = code.scratch((length,), tables[0].element, "entries") if keeps else None
         with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
-            most = self._maximum(code, x, o, i) if formula.zero_point is None else code.constant(0, i64)
+            most = self.maximum(code, x, o, i) if formula.zero_point is None else code.constant(0, i64)
 
             def difference(a: Value) -> Value:
                 return formula.difference(x.load(o, a, i), most)
@@ -84,7 +84,7 @@ class AlongAxis(Kernel):
 
             code.spans(0, length, finish, () if kept is None else (QUOTIENTS,))
 
-    def _maximum(self, code: Code, x: Buffer, o: Value, i: Value) -> Value:
+    def maximum(self, code: Code, x: Buffer, o: Value, i: Value) -> Value:
         """The maximum along the axis, in i64."""
         length, lanes = self.shape[1], BYTES_OF_MAXIMUM // dtype_of(x.element).itemsize
         whole = length - length % lanes if self.shape[2] == 1 and code.vectors else 0
@@ -122,15 +122,15 @@ class OfRows(AlongAxis):
             def differences(a: Value, lanes: int | None) -> Value:
                 return formula.difference(x.load(o, a, 0, lanes=lanes), zero)
 
-            shared = formula.shared(self._totals(code, differences))
+            shared = formula.shared(self.totals(code, x, o, differences))
 
             def finish(a: Value, lanes: int | None) -> None:
                 y.store(formula.element(differences(a, lanes), shared), o, a, 0)
 
             code.spans(0, self.shape[1], finish, (2 * QUOTIENTS, QUOTIENTS))
 
-    def _totals(self, code: Code, differences: Differences) -> list[Value]:
-        """The sums of a row, in i64."""
+    def totals(self, code: Code, x: Buffer, o: Value, differences: Differences) -> list[Value]:
+        """The sums of a row of x, in i64."""
         length, formula = self.shape[1], self.formula
         assert formula.largest is not None
         held = ((1 << 31) - 1) // max(formula.largest**2, 1)
@@ -156,6 +156,43 @@ class OfRows(AlongAxis):
         return code.fold(steps * lanes, length, totals, lambda a, sums: plus(sums, formula.terms(differences(a, None))))
 
 
+WORDS = 32
+"""Words whose squares and sums are added side by side."""
+
+MOST_WORDS = 1 << 20
+"""The most words of a row whose sum fits i32 in each lane, which adds two of `WORDS`."""
+
+
+@dataclass(frozen=True)
+class OfWords(OfRows):
+    """The kernel of a normalization by the root of a sum of squares, for rows of words without a zero point.
+
+    A product of pairs adds two squares, which fit 32 bits without a sign. Those of even and of odd lanes are added in
+    the lanes of i64 that two of them fill.
+    """
+
+    def totals(self, code: Code, x: Buffer, o: Value, differences: Differences) -> list[Value]:
+        length, formula = self.shape[1], self.formula
+        steps, zeros = length // WORDS, code.zeros(i32, WORDS // 2)
+        ones = code.constant(1, vector_of(i16, WORDS))
+
+        def add(step: Value, sums: list[Value]) -> Sequence[Value]:
+            words = x.load(o, step * WORDS, 0, lanes=WORDS)
+            squares = code.dot_pairs(zeros, words, words).bits(i64)
+            even, odd, *others = sums
+            others = [code.dot_pairs(total, words, ones) for total in others]
+            return even + (squares & 0xFFFFFFFF), odd + squares.logical_shift(32), *others
+
+        start = [code.zeros(i64, WORDS // 4)] * 2 + [zeros] * (formula.SUMS - 1)
+        even, odd, *others = code.fold(0, steps, start, add)
+        totals = [across(even + odd), *(across(total.to(i64)) for total in others)]
+
+        def rest(a: Value, sums: list[Value]) -> Sequence[Value]:
+            return [total + term.to(i64) for total, term in zip(sums, formula.terms(differences(a, None)), strict=True)]
+
+        return code.fold(steps * WORDS, length, totals, rest)
+
+
 def across(vector: Value) -> Value:
     """The sum of a vector's lanes."""
     lanes = vector.lanes or 1
@@ -165,12 +202,14 @@ def across(vector: Value) -> Value:
     return vector.lane(0)
 
 
-def along_axis(state: MainLowering, op: AlongAxisOp) -> None:
-    """Calls the kernel of an operation along an axis."""
+def along_axis(state: MainLowering, op: AlongAxisOp, of_rows: type[AlongAxis] | None = None) -> None:
+    """Calls the kernel of an operation along an axis: `of_rows`, if it is given, along the last axis."""
     shape, formula, (result,) = op.split(), op.formula(), op.results
     y = state.allocate_result(result)
     tables = [state.constant(table) for table in op.tables()]
-    kind = AlongAxis if formula.largest is None or shape[2] != 1 else OfRows
+    kind = AlongAxis
+    if shape[2] == 1:
+        kind = of_rows or (AlongAxis if formula.largest is None else OfRows)
     kernel = kind(op.name.replace(".", "_"), shape, formula)
     state.call(kernel, [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)], shape[0])
     state.replace(result, y)
@@ -216,11 +255,17 @@ def _local_response(state: MainLowering, op: LocalResponseNormalizationOp) -> No
     state.replace(op.y, y)
 
 
+def _root_normalization(state: MainLowering, op: RootNormalizationOp) -> None:
+    words = state.machine.packed > 0 and not state.machine.small and element_of(op.x) == i16
+    words = words and not op.formula().zero_point
+    along_axis(state, op, OfWords if words and WORDS <= op.split()[1] <= MOST_WORDS else None)
+
+
 RULES: Rules = {
     LocalResponseNormalizationOp: _local_response,
     SoftmaxOp: along_axis,
     LogSoftmaxOp: along_axis,
     L2NormalizationOp: along_axis,
-    LayerNormOp: along_axis,
-    RMSNormOp: along_axis,
+    LayerNormOp: _root_normalization,
+    RMSNormOp: _root_normalization,
 }

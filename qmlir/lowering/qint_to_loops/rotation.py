@@ -53,7 +53,8 @@ def _hadamard(state: MainLowering, op: HadamardOp) -> None:
     if behind is not None and len(behind.shift) == 1 and element == i32 and held and not state.machine.small:
         largest = (block << width_of(x) - 1) if width_of(x) < width_of(op.x) else None
         result, epilogue, parameters = ending(state, op.y, None, largest)
-    kernel = Hadamard(block, lanes_of(element, state.machine), element, epilogue)
+    words = state.machine.wide_words and element == i32 and width_of(x) == 16
+    kernel = Hadamard(block, lanes_of(element, state.machine), element, epilogue, words)
     y = state.allocate_result(result)
     if prod(shape_of(result)):
         buffers = [state.view(state.buffer(x), op.blocks()), *map(state.constant, parameters)]

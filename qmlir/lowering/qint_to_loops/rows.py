@@ -71,7 +71,7 @@ class Magnitudes(OfRows):
 
 @dataclass(frozen=True)
 class Quotients(OfRows):
-    """y[r, i] from x[r, :]. Buffers: x, y.
+    """y[r, i] from x[r, :]. Buffers: x, the largest magnitudes [rows, 1] if they are known, y.
 
     formula   the integer arithmetic
     words     whether differences from the zero point fit 16 bits, and a reciprocal R fits 32
@@ -81,9 +81,10 @@ class Quotients(OfRows):
     words: bool
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, y = buffers
+        x, *known, y = buffers
         with code.loop(begin, end, name="row") as row:
-            reciprocal = self.formula.reciprocal(self.largest(code, x, row))
+            largest = known[0].load(row, 0).to(i64) if known else self.largest(code, x, row)
+            reciprocal = self.formula.reciprocal(largest)
 
             def finish(i: Value, lanes: int | None) -> None:
                 element = x.load(row, i, lanes=lanes)
@@ -110,16 +111,28 @@ class Quotients(OfRows):
 
 def _row_magnitudes(state: MainLowering, op: RowMagnitudesOp) -> None:
     *rows, length = shape_of(op.x)
-    count, kernel = prod(rows), Magnitudes(length, op.zero_point.value.data)
-    state.note_largest(op.y, min(largest_difference(op.x, op.zero_point.value.data), MOST))
-    state.compute(kernel, op.y, (count, 1), (op.x, (count, length)))
+    count, kernel, x = prod(rows), Magnitudes(length, op.zero_point.value.data), state.buffer(op.x)
+    largest = largest_difference(op.x, op.zero_point.value.data)
+    state.note_largest(op.y, min(largest, MOST))
+    y = state.allocate_result(op.y)
+    if count:
+        state.call(kernel, [state.view(x, (count, length)), state.view(y, (count, 1))], count)
+    if largest <= MOST:
+        state.packed[x, kernel] = y
+    state.replace(op.y, y)
 
 
 def _divide_rows(state: MainLowering, op: DivideRowsOp) -> None:
     *rows, length = shape_of(op.x)
-    shape, formula = (prod(rows), length), op.formula()
+    count, formula, x = prod(rows), op.formula(), state.buffer(op.x)
     words = fits_i16(element_of(op.x), formula.zero_point) and op.is_short
-    state.compute(Quotients(length, formula.zero_point, formula, words), op.y, shape, (op.x, shape))
+    known = state.packed.get((x, Magnitudes(length, formula.zero_point)))
+    y = state.allocate_result(op.y)
+    if count:
+        largest = [] if known is None else [state.view(known, (count, 1))]
+        buffers = [state.view(x, (count, length)), *largest, state.view(y, (count, length))]
+        state.call(Quotients(length, formula.zero_point, formula, words), buffers, count)
+    state.replace(op.y, y)
 
 
 RULES: Rules = {RowMagnitudesOp: _row_magnitudes, DivideRowsOp: _divide_rows}

@@ -1,11 +1,11 @@
 """2,000 random products of integer matrices: machine code gives the reference's bits (random_layers.py).
 
-Half of them are fully connected layers, of which some saturate pairs of products; half are products of two computed
-matrices, whose leading dimensions broadcast.
+Half of them are fully connected layers, of which some saturate pairs of products. The others are products of two
+computed matrices, whose leading dimensions broadcast, and scores of attention.
 """
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, StringAttr
+from xdsl.dialects.builtin import IntegerType, StringAttr, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn import ConstantOp
@@ -86,6 +86,26 @@ def matmul(rng: np.random.Generator) -> Layer:
     return Layer((a, b), graph, f"{a.shape} {a.dtype}, {b.shape} {b.dtype}, {zero_points}, {sums}, {then}")
 
 
+def scores(rng: np.random.Generator) -> Layer:
+    """Products of words as attention has them, up to 160 terms in quads, that a multiplier of 31 bits rescales."""
+    rows, quads, columns = 4 + up_to(rng, 40), up_to(rng, 40), up_to(rng, 100)
+    shapes = (2, rows, 4 * quads), (2, 4 * quads, columns)
+    a, b = (extreme(rng, 16, *shape) >> int(rng.integers(0, 12)) for shape in shapes)
+    then = requantization(rng, 1 << int(rng.integers(24, 37)), columns, wide=True)
+    least = int(rng.integers(-17, 0))
+    then |= {
+        "contract": StringAttr("single64"),
+        "constant": None,
+        "multiplier": int32s(rng.integers(1 << 30, 1 << 31, count := columns if rng.random() < 0.5 else 1).tolist()),
+        "shift": int32s(rng.integers(least, min(least + 3, 0), count).tolist()),
+    }
+
+    def graph(v: SSAValue, w: SSAValue) -> SSAValue:
+        return requantized(MatMulOp.make([v, w], {}, element=i64).acc, then)
+
+    return Layer((a, b), graph, f"scores {a.shape}, {b.shape}, {then}")
+
+
 def same(x: SSAValue, bits: int) -> SSAValue:
     """The tensor itself but for its least integer, computed by another kernel: a requantization by 1."""
     properties = {
@@ -99,7 +119,8 @@ def same(x: SSAValue, bits: int) -> SSAValue:
 
 
 def draw(rng: np.random.Generator) -> Layer:
-    return fully_connected(rng) if rng.random() < 0.5 else matmul(rng)
+    kinds = {fully_connected: 0.5, matmul: 0.35, scores: 0.15}
+    return list(kinds)[int(rng.choice(len(kinds), p=list(kinds.values())))](rng)
 
 
 @batches

@@ -1,19 +1,30 @@
 """2,000 random layers with scales of their own for rows: machine code gives the reference's bits (random_layers.py).
 
-Quotients and magnitudes of rows, layers that are multiplied by the magnitudes of the rows that they read, and Hadamard
-transforms between the requantizations that widen and narrow their integers.
+Quotients and magnitudes of rows, layers that are multiplied by the magnitudes of the rows that they read, Hadamard
+transforms between the requantizations that widen and narrow their integers, exponentials and normalizations.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i8, i16, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, IntegerType, StringAttr, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn import ConstantOp, HadamardOp
-from qmlir.dialects.qint import DivideRowsOp, FullyConnectedOp, MulOp, RequantizeOp, RowMagnitudesOp
+from qmlir.dialects.qint import (
+    AddOp,
+    DivideRowsOp,
+    ExponentialsOp,
+    FullyConnectedOp,
+    LayerNormOp,
+    MulOp,
+    RequantizeOp,
+    RMSNormOp,
+    RowMagnitudesOp,
+)
 from qmlir.dialects.qint.requantize import int32, int32s
+from qmlir.ir.weights import WeightsAttr
 from tests.lowering.qint_to_loops.random_layers import (
     Form,
     Layer,
@@ -46,7 +57,10 @@ def quotients(rng: np.random.Generator) -> Layer:
 
 
 def multiplied(rng: np.random.Generator) -> Layer:
-    """A layer of bytes, rescaled in 32 bits, multiplied by the magnitudes of its rows, and narrowed."""
+    """A layer of bytes, rescaled in 32 bits, multiplied by the magnitudes of its rows, narrowed, and biased or not.
+
+    The magnitudes are known before the layer, whose kernel multiplies by them, or behind it.
+    """
     rows, inputs, outputs = up_to(rng, 30), up_to(rng, 200), up_to(rng, 80)
     x = extreme(rng, 16, rows, inputs) >> int(rng.integers(0, 16))
     weights = extreme(rng, 8, outputs, inputs)
@@ -72,13 +86,33 @@ def multiplied(rng: np.random.Generator) -> Layer:
         "element": i16,
     }
 
+    own = extreme(rng, 8, outputs) if rng.random() < 0.3 else None
+    bias, before, left = extreme(rng, 16, outputs), rng.random() < 0.7, rng.random() < 0.8
+    least, greatest = sorted(rng.integers(*ends(16), 2).tolist()) if rng.random() < 0.3 else ends(16)
+    shift = int(rng.integers(25, 32))
+    added = {
+        "multipliers": DenseArrayBase.from_list(i64, rng.integers(1, 1 << shift, 2).tolist()),
+        "shift": int32(shift),
+        "zero_point": int32(int(rng.integers(-9, 9)) if rng.random() < 0.3 else 0),
+        "min": int32(least),
+        "max": int32(greatest),
+    }
+    kind = rng.choice(["channels", "none", "same", "twice"], p=[0.6, 0.2, 0.1, 0.1])
+
     def graph(v: SSAValue) -> SSAValue:
         quotient = DivideRowsOp.make([v], {"limit": int32(127)}, element=i8).y
-        acc = FullyConnectedOp.make([quotient, ConstantOp(weights).y, []], {}, element=i32).acc
-        product = MulOp.make([requantized(acc, rescaled), RowMagnitudesOp.make([v], {}).y], {}, element=i64).acc
-        return requantized(product, narrowed)
+        magnitudes = RowMagnitudesOp.make([v], {}).y if before else None
+        of_channels = [] if own is None else [ConstantOp(own.astype(np.int32)).y]
+        acc = FullyConnectedOp.make([quotient, ConstantOp(weights).y, of_channels], {}, element=i32).acc
+        wide = requantized(acc, rescaled)
+        product = MulOp.make([wide, magnitudes or RowMagnitudesOp.make([v], {}).y], {}, element=i64).acc
+        words = requantized(product, narrowed)
+        if kind == "none":
+            return words
+        other = words if kind == "twice" else ConstantOp(bias if kind == "channels" else bias[:1]).y
+        return AddOp.make([words, other] if left else [other, words], added, element=i16).y
 
-    return Layer((x,), graph, f"multiplied {x.shape} {weights.shape}, {rescaled}, {narrowed}")
+    return Layer((x,), graph, f"multiplied {x.shape} {weights.shape}, {rescaled}, {narrowed}, {kind}, {added}, {left}")
 
 
 def rotated(rng: np.random.Generator) -> Layer:
@@ -102,7 +136,44 @@ def rotated(rng: np.random.Generator) -> Layer:
     return Layer((x,), graph, f"rotated {x.shape} {x.dtype} in blocks of {block}, {widening}, {narrowed}")
 
 
-KINDS: tuple[Callable[[np.random.Generator], Layer], ...] = (quotients, multiplied, rotated)
+def exponentials(rng: np.random.Generator) -> Layer:
+    """Exponentials of 8 or 16 bits against the maximum along an axis, by tables of up to all differences."""
+    bits, axis = int(rng.choice([8, 16], p=[0.2, 0.8])), int(rng.choice([1, 2], p=[0.2, 0.8]))
+    x = extreme(rng, bits, up_to(rng, 5), up_to(rng, 20), up_to(rng, 200)) >> int(rng.integers(0, bits))
+    table = rng.integers(0, ends(16)[1], up_to(rng, 1 << bits), "i2", endpoint=True)
+    table[0] |= 1
+    given = {"table": WeightsAttr(table), "axis": IntegerAttr(axis, i64)}
+    drawn = f"exponentials {x.shape} {x.dtype} along {axis}, {table.size} entries"
+    return Layer((x,), lambda v: ExponentialsOp.make([v], given).y, drawn)
+
+
+def normalized(rng: np.random.Generator) -> Layer:
+    """Layer and root-mean-square normalizations of rows of 8 or 16 bits, with the largest sums of squares, and of 0."""
+    bits, narrow = (int(rng.choice([8, 16], p=[0.2, 0.8])) for _ in range(2))
+    x = extreme(rng, bits, up_to(rng, 12), up_to(rng, 300)) >> int(rng.integers(0, bits))
+    x[rng.random(len(x)) < 0.1] = ends(bits)[0] if rng.random() < 0.5 else 0
+    fraction = int(rng.integers(6, 14))
+    given = {
+        "axis": IntegerAttr(1, i64),
+        "end": IntegerAttr(2, i64),
+        "multiplier": int32(int(rng.integers(1 << 30, 1 << 31))),
+        "shift": int32(fraction // 2 + int(rng.integers(10, 20))),
+        "fraction": int32(fraction),
+        "epsilon": IntegerAttr(int(rng.integers(0, 1 << int(rng.integers(1, 40)))), i64),
+        "min": int32(ends(narrow)[0]),
+        "max": int32(ends(narrow)[1]),
+    }
+    operation = LayerNormOp if rng.random() < 0.6 else RMSNormOp
+    if operation is RMSNormOp and rng.random() < 0.3:
+        given["input_zero_point"] = int32(int(rng.integers(*ends(bits))))
+
+    def graph(v: SSAValue) -> SSAValue:
+        return operation.make([v], given, element=IntegerType(narrow)).y
+
+    return Layer((x,), graph, f"{operation.name} {x.shape} {x.dtype}, {given}")
+
+
+KINDS: tuple[Callable[[np.random.Generator], Layer], ...] = (quotients, multiplied, rotated, exponentials, normalized)
 
 
 def draw(rng: np.random.Generator) -> Layer:
