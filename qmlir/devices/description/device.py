@@ -233,6 +233,9 @@ class Shifts(Table):
 
     min: Bits = Field(default=0, description="least")
     max: Bits = Field(default=31, description="most")
+    per: Literal["factor", "layer"] = Field(
+        default="factor", description="each multiplier has its own, or all multipliers of a layer share one"
+    )
 
 
 class Bias(Table):

@@ -305,6 +305,7 @@ ANSWERS: Mapping[str, Callable[[_Broken], Settings]] = {
     "quant.bias.type": _bias,
     "quant.granularity": _always("channel"),
     "quant.multiplier_bits": _as_much,
+    "quant.shift.per": _always("factor"),
     "quant.shift": _shifts,
 }
 """Key of a limit → the settings that allow what an operation has. The other limits are those of every command."""

@@ -270,6 +270,10 @@ LIMITS = (
           lambda device, kind: 1 if device.quant.granularity == "tensor" else None),
     Limit("quant.multiplier_bits", ["requantize"], "multipliers have at most {wanted} bits", properties.multiplier_bits,
           lambda device, kind: device.quant.multiplier_bits if device.quant.scale == "mult-shift" else None),
+    Limit("quant.shift.per", ["requantize"], "all multipliers of a layer have at most {wanted} bits at one shift",
+          properties.bits_at_one_shift,
+          lambda device, kind: device.quant.multiplier_bits
+          if device.quant.scale == "mult-shift" and device.quant.shift.per == "layer" else None),
     Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.products_of,
           lambda device, kind: _right_shifts(device), lambda got, wanted: all(p.within(wanted) for p in got),
           lambda got, wanted: wanted.shortest(got)),
