@@ -18,7 +18,7 @@ class Kind(IntEnum):
     """Reads the register at the address until it holds the value."""
 
     WAIT = 2
-    """Waits until `GLB.S_INTR_STATUS` has had all bits of the value, writing back each status to clear it; no address."""
+    """Waits until `GLB.S_INTR_STATUS` has had all bits of the value, and clears each by writing it back; no address."""
 
 
 class Command(NamedTuple):

@@ -1,7 +1,7 @@
 """The registers of NVDLA small by unit: names, byte addresses and fields, as NVIDIA's manual of registers has them.
 
-A unit has 4 KiB of addresses. Registers `S_…` belong to the unit, registers `D_…` exist once for each of its two groups;
-a write goes to the group that `S_POINTER.PRODUCER` names. Registers marked `!` are read only.
+A unit has 4 KiB of addresses. Registers `S_…` belong to the unit, registers `D_…` exist for each of its two groups; a
+write goes to the group that `S_POINTER.PRODUCER` names. Registers marked `!` are read only.
 
 >>> register("CACC", "D_CLIP_CFG")
 Register(unit='CACC', name='D_CLIP_CFG', address=28716, fields=(Field(name='CLIP_TRUNCATE', low=0, width=5, reset=0),))
@@ -15,7 +15,7 @@ from dataclasses import field as dataclass_field
 
 from qmlir.errors import QmlirError, near_misses
 
-# A line is an offset, a name and fields as `name:bit` or `name:low-high`, `=reset` in hexadecimal digits if it is not 0.
+# A line is an offset, a name and fields: `name:bit` or `name:low-high`, and `=reset` in hexadecimal if it is not 0.
 _TABLE = """
 unit GLB 1000
 000 S_NVDLA_HW_VERSION! MAJOR:0-7=31 MINOR:8-23=3030
