@@ -9,6 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import MULTIPLIER_BITS
 
@@ -24,6 +26,8 @@ class Factors:
     most_shift   longest shift to the right
     shared       the significant bits that a multiplier keeps at least where all multipliers of a layer share a shift;
                  None if each has a shift of its own
+    own          bits, without the sign, of each operand's own multiplier in a sum, beside a multiplier that both share;
+                 None if they share none
     """
 
     bits: int
@@ -31,6 +35,7 @@ class Factors:
     least_shift: int
     most_shift: int
     shared: int | None = None
+    own: int | None = None
 
     @property
     def least(self) -> float:
@@ -68,6 +73,27 @@ class Factors:
             if 0.0 < real < largest and last < dropped <= MULTIPLIER_BITS - self.shared:
                 found[n] = fixed_point.quantize_multiplier(real, 1 << dropped)
         return found
+
+    def of_sum(self, lhs: float, rhs: float) -> tuple[tuple[int, int], int]:
+        """Returns the multipliers of two operands and the shift of their sum, where each has one of `own` bits.
+
+        The multipliers of `own` bits give the ratio of the factors, the one that both share gives their magnitude: it
+        has a bit less than others, for the half that is added before the shift.
+
+        Args:
+            lhs, rhs: The factors, one of them above 0.
+        """
+        assert self.own is not None
+        most = (1 << self.own) - 1
+        ratio, high = min(lhs, rhs) / max(lhs, rhs), np.arange(1, most + 1)
+        low = np.rint(ratio * high)
+        best = int(np.argmin(abs(ratio - low / high)))
+        large, small = int(high[best]), int(low[best])
+        common = max(lhs, rhs) / large
+        shift = max(1, self.bits - 1 - math.frexp(common)[1])
+        factor = min(round(math.ldexp(common, shift)), (1 << self.bits - 1) - 1)
+        pair = (large * factor, small * factor)
+        return (pair if lhs >= rhs else pair[::-1]), shift
 
     def multiplier(self, real: float, step: int = 1) -> tuple[int, int]:
         """Returns (multiplier, shift) of `fixed_point.quantize_multiplier`, with as many bits as the shifts allow.

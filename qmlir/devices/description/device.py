@@ -371,6 +371,8 @@ class Device(Table):
         for step in ("post", "pool") if pools else ("post",):
             if not any(q.executes(step) for q in self.queue):
                 raise broken(f"some queue must have the engine vector, or array with {step} fused")
+        if self.ops.add is not None and self.ops.add.multiplier_bits is not None and self.quant.scale != "mult-shift":
+            raise broken(f"ops.add.multiplier_bits is for a mult-shift scale, got {self.quant.scale}")
         if "lut" in self.ops.act and self.ops.lut is None:
             raise broken("ops.act names lut, but there is no table ops.lut")
         if self.ops.matmul is not None and not any(q.arranges for q in self.queue):

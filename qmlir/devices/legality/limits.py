@@ -225,6 +225,8 @@ LIMITS = (
           lambda device, kind: None if device.quant.zero_point.weights else 0, eq),
     Limit("ops.add.operand_scale", ["add"], "both operands have {wanted} scale", properties.operand_factors,
           lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None),
+    Limit("ops.add.multiplier_bits", ["add"], "operands have multipliers of at most {wanted} bits beside one of both",
+          properties.own_multiplier_bits),
     Limit("ops.avgpool.divisor", ["avgpool"], "a pool divides by {wanted}", properties.divisors,
           lambda device, kind:
               "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,

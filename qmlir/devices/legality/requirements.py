@@ -103,7 +103,8 @@ def quantization_key(device: Device) -> str:
     The functions above read no other keys.
     """
     modes = [(mode.a, mode.w) for mode in device.array.modes]
-    return json.dumps([device.name, modes, device.quant.model_dump(mode="json")])
+    own = None if device.ops.add is None else device.ops.add.multiplier_bits
+    return json.dumps([device.name, modes, device.quant.model_dump(mode="json"), own])
 
 
 LEAST_PRECISION, SPARE_BITS = 15, 2
@@ -126,4 +127,5 @@ def factors_of(device: Device) -> Factors | None:
     widest = max(int(type[1:]) for type in quant.types)
     precision = bits if quant.round == "tfl-double" else min(bits, max(LEAST_PRECISION, widest + SPARE_BITS))
     shared = min(bits, widest) if quant.shift.per == "layer" else None
-    return Factors(bits, precision, quant.shift.min, quant.shift.max, shared)
+    own = None if device.ops.add is None or (most := device.ops.add.multiplier_bits) is None else most - 1
+    return Factors(bits, precision, quant.shift.min, quant.shift.max, shared, own)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, prod
+from math import gcd, inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -327,6 +327,12 @@ def _bits(numbers: Array) -> int:
 def operand_factors(op: qint.AddOp) -> int:
     """How many different magnitudes the operands' multipliers have."""
     return len({abs(m) for m in op.multipliers.get_values()})
+
+
+def own_multiplier_bits(op: qint.AddOp) -> int:
+    """How many bits the operands' multipliers need, sign included, once both are divided by what they share."""
+    lhs, rhs = op.multipliers.get_values()
+    return 1 + (max(abs(lhs), abs(rhs)) // max(gcd(lhs, rhs), 1)).bit_length()
 
 
 def offset(op: Operation) -> int | None:

@@ -20,8 +20,10 @@ from qmlir.backends.hardware.nvdla.jobs import Cube, Driver, Job
 from qmlir.backends.hardware.nvdla.layouts import ATOM, atoms, cube_bytes, to_surfaces, weight_bytes
 from qmlir.backends.hardware.nvdla.pools import averaging, pool_jobs, reciprocals
 from qmlir.backends.hardware.nvdla.program import Command, Kind
+from qmlir.backends.hardware.nvdla.sums import sum_of
 from qmlir.devices.model.encoder import LayerEncoder
 from qmlir.devices.model.layer import (
+    Addition,
     Convolution,
     ImageSum,
     Layer,
@@ -111,6 +113,9 @@ def _made(layer: Layer) -> _Made | str:
             return _convolution(_image_sum(layer.inputs[0], total.zero_point), scale, layer)
         case (Pool() as pool,):
             return _pool(pool, layer)
+        case (Addition() as addition,):
+            found = sum_of(addition, layer)
+            return found if isinstance(found, str) else _Made(found.constants, found.jobs)
         case (Requantization() as scale,):
             return _pass(scale, layer)
         case (Movement(kind="reshape"),):
@@ -337,8 +342,11 @@ def _flattening(layer: Layer) -> _Made | str:
 
     def work(cubes: Sequence[Cube], _: Sequence[int]) -> Iterator[Job]:
         data, out = cubes
-        # Each pixel is a row of one column: its surfaces lie apart in the image, side by side in the result.
+        # Each pixel is a row of one column. A surface becomes every so many of the result's.
         pixels = replace(data, rows=rows * columns, columns=1, line=ATOM)
-        yield jobs.Pass(pixels, replace(pixels, address=out.address, line=channels, surface=ATOM), jobs.Finish())
+        for first in range(0, channels, ATOM):
+            surface = pixels.part(channels=range(first, first + ATOM))
+            target = replace(surface, address=out.address + first, line=channels, surface=rows * columns * channels)
+            yield jobs.Pass(surface, target, jobs.Finish())
 
     return _Made(tuple, work)
