@@ -102,8 +102,8 @@ class Convolution:
             unit.needs("PROC_PRECISION", 0, "nv_small has int8 only")
             unit.needs("BATCHES", 0, "nv_small has no batches")
             unit.needs("WEIGHT_FORMAT", 0, "nv_small has no compressed weights")
-            for name in ("DATA_REUSE", "WEIGHT_REUSE", "SKIP_DATA_RLS", "SKIP_WEIGHT_RLS"):
-                unit.needs(name, 0, "data and weights that stay in the buffer are not modelled")
+            for name in ("DATA_REUSE", "WEIGHT_REUSE"):
+                unit.needs(name, 0, "data and weights of the layer before are not modelled")
         csc.needs("Y_EXTENSION", 0, "rows that are computed together are not modelled")
         cdma.needs("DATAIN_RAM_TYPE", 1, "nv_small has one memory")
         cdma.needs("WEIGHT_RAM_TYPE", 1, "nv_small has one memory")
@@ -118,6 +118,20 @@ class Convolution:
         self._check_format()
         self._check_buffer()
         self._check_windows()
+
+    @property
+    def left(self) -> str | None:
+        """What the layer leaves in the buffer, which another convolution would find there, or None."""
+        count, rows, columns, channels = self.kernel
+        size = -(-count * rows * columns * channels // ATOM) * ATOM
+        kept = [name for name in ("SKIP_DATA_RLS", "SKIP_WEIGHT_RLS") if self.csc[name]]
+        if kept:
+            return f"{' and '.join(kept)} in the layer before"
+        if self.csc["RLS_SLICES"] != self.rows - 1:
+            return f"RLS_SLICES = {self.csc['RLS_SLICES']} for {self.rows} rows in the layer before"
+        if self.cdma["WEIGHT_BYTES"] != size:
+            return f"WEIGHT_BYTES = {self.cdma['WEIGHT_BYTES']} for {size} in the layer before"
+        return None
 
     def _check_format(self) -> None:
         cdma, csc = self.cdma, self.csc
@@ -163,7 +177,6 @@ class Convolution:
             )
         if cdma["WEIGHT_BYTES"] % ATOM or cdma["WEIGHT_BYTES"] < count * kernel:
             cdma.refuse(f"{count * kernel} bytes of weights need as many, in a multiple of 8", "WEIGHT_BYTES")
-        csc.needs("RLS_SLICES", self.rows - 1, "all rows leave the buffer after the layer")
         csc.needs("ATOMICS", self.out[1] * self.out[2] - 1, "it is the number of pixels of the result, less one")
 
     def _check_windows(self) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
+from qmlir.backends.hardware.nvdla.cdp import Normalization, Tables
 from qmlir.backends.hardware.nvdla.convolution import Convolution
-from qmlir.backends.hardware.nvdla.memory import ATOM, Memory
+from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.hardware.nvdla.pdp import Pooling
 from qmlir.backends.hardware.nvdla.program import Command, Kind, Program
 from qmlir.backends.hardware.nvdla.registers import BY_ADDRESS, DONE, UNITS, Register
@@ -23,6 +24,7 @@ class Done:
     convolution: Convolution | None = None
     sdp: PointProcessor | None = None
     pdp: Pooling | None = None
+    cdp: Normalization | None = None
 
 
 class Nvdla:
@@ -39,7 +41,8 @@ class Nvdla:
         self.done: list[Done] = []
         self._units = {name: Unit(name) for name in UNITS}
         self._pending = 0
-        self._displaced: str | None = None
+        self._tables = Tables.empty()
+        self._left: str | None = None
 
     def execute(self, commands: Iterable[Command]) -> None:
         """Does what a driver does.
@@ -96,6 +99,10 @@ class Nvdla:
                 self._pending |= value
             case _, "S_POINTER":
                 unit.producer = value & 1
+            case "CDP", "S_LUT_ACCESS_CFG":
+                self._tables.choose(value)
+            case "CDP", "S_LUT_ACCESS_DATA":
+                self._tables.write(value)
             case _ if register.read_only:
                 pass
             case _, name if not register.grouped:
@@ -112,7 +119,7 @@ class Nvdla:
 
     def _begin(self) -> None:
         """Computes every layer whose units are all enabled."""
-        while self._points() or self._pools():
+        while self._points() or self._pools() or self._norms():
             pass
 
     def _ready(self, *names: str) -> bool:
@@ -162,7 +169,7 @@ class Nvdla:
         """Returns the convolution whose units are enabled, checked.
 
         Raises:
-            QmlirError: nv_small cannot compute it, or its weights are not where the layer before has left room.
+            QmlirError: nv_small cannot compute it, or the layer before left data or weights in the buffer.
         """
         cdma, csc, cacc = (self._units[name].settings() for name in ("CDMA", "CSC", "CACC"))
         convolution = Convolution(cdma, csc, cacc)
@@ -171,15 +178,12 @@ class Nvdla:
             self._units[name].settings().needs("CONV_MODE", 0, "nv_small has no Winograd")
         for name, theirs in (("DATAOUT_WIDTH", "WIDTH"), ("DATAOUT_HEIGHT", "HEIGHT"), ("DATAOUT_CHANNEL", "CHANNEL")):
             cacc.agrees(name, layer.sdp, theirs)
-        if self._displaced is not None:
+        if self._left is not None:
             need = (
-                "WEIGHT_BYTES must be the size in a multiple of 8 and no more, or the layer after reads wrong weights"
+                "the layer before must leave an empty buffer: all rows, and weights of a size in a multiple of 8 bytes"
             )
-            raise QmlirError(need, where=cdma.where("WEIGHT_BYTES"), got=self._displaced)
-        count, rows, columns, channels = convolution.kernel
-        size = count * rows * columns * channels
-        if cdma["WEIGHT_BYTES"] > -(-size // ATOM) * ATOM:
-            self._displaced = f"{cdma['WEIGHT_BYTES']} for {size} in the layer before"
+            raise QmlirError(need, where=cdma.where("OP_EN"), got=self._left)
+        self._left = convolution.left
         return convolution
 
     def _pools(self) -> bool:
@@ -194,6 +198,19 @@ class Nvdla:
         self._finish("PDP_RDMA")
         self._finish("PDP", "PDP")
         self.done.append(Done(pdp=pooling))
+        return True
+
+    def _norms(self) -> bool:
+        """Computes a layer of CDP, if there is one that can begin."""
+        if not self._ready("CDP", "CDP_RDMA"):
+            return False
+        cdp, rdma = self._units["CDP"].settings(), self._units["CDP_RDMA"].settings()
+        layer = Normalization(cdp, rdma, self._tables.copy())
+        layer.check()
+        layer.run(self.memory)
+        self._finish("CDP_RDMA")
+        self._finish("CDP", "CDP")
+        self.done.append(Done(cdp=layer))
         return True
 
     def _finish(self, unit: str, *interrupts: str) -> None:

@@ -70,7 +70,6 @@ class Pooling:
             rdma.needs("SRC_RAM_TYPE", 1, "nv_small has one memory")
             rdma.agrees("KERNEL_WIDTH", pdp)
             rdma.agrees("KERNEL_STRIDE_WIDTH", pdp)
-            rdma.agrees("PAD_WIDTH", pdp, "PAD_LEFT")
         for name in ("KERNEL_WIDTH", "KERNEL_HEIGHT"):
             if pdp[name] + 1 > KERNEL:
                 pdp.refuse(f"windows have at most {KERNEL} rows and columns", name)
