@@ -81,7 +81,8 @@ class Factors:
         has a bit less than others, for the half that is added before the shift.
 
         Args:
-            lhs, rhs: The factors, one of them above 0.
+            lhs: The factor of the first operand.
+            rhs: The factor of the second; one of the two is above 0.
         """
         assert self.own is not None
         most = (1 << self.own) - 1
@@ -92,8 +93,8 @@ class Factors:
         common = max(lhs, rhs) / large
         shift = max(1, self.bits - 1 - math.frexp(common)[1])
         factor = min(round(math.ldexp(common, shift)), (1 << self.bits - 1) - 1)
-        pair = (large * factor, small * factor)
-        return (pair if lhs >= rhs else pair[::-1]), shift
+        first, second = (large, small) if lhs >= rhs else (small, large)
+        return (first * factor, second * factor), shift
 
     def multiplier(self, real: float, step: int = 1) -> tuple[int, int]:
         """Returns (multiplier, shift) of `fixed_point.quantize_multiplier`, with as many bits as the shifts allow.

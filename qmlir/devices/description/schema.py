@@ -115,7 +115,7 @@ class Sum(Table):
     operand_scale: Literal["same", "independent"] = Field(description="whether each operand has a scale of its own")
     multiplier_bits: MultiplierBits | None = Field(
         default=None,
-        description="of each operand's own multiplier, its sign included, beside one of quant.multiplier_bits that both "
+        description="of each operand's own multiplier, sign included, beside one of quant.multiplier_bits that both "
         "share; unless given, operands share none",
     )
 
