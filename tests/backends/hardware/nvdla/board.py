@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 import qmlir
 from qmlir import stages
-from qmlir.backends.hardware.nvdla.encoder import BASE, NVDLAEncoder, step_of
+from qmlir.backends.hardware.nvdla.encoder import BASE, step_of
 from qmlir.backends.hardware.nvdla.layouts import cube_bytes, from_surfaces, to_surfaces
 from qmlir.backends.hardware.nvdla.machine import Nvdla
 from qmlir.backends.hardware.nvdla.memory import Memory
@@ -20,15 +20,12 @@ from qmlir.compiler import main_function, to_integers
 from qmlir.devices import Device, text_of
 from qmlir.devices.model.layer import Tensor
 from qmlir.dialects.npu import HostOp, LayerOp
-from qmlir.plugins import ENCODERS, plugins_in
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def device(**changes: object) -> Device:
-    """NVDLA small with its encoder, and other keys changed: `quant_bias_type="i32"`."""
-    if "nvdla" not in plugins_in(ENCODERS):
-        qmlir.register_encoder("nvdla", NVDLAEncoder)
+    """NVDLA small with its encoder, and other keys changed: `quant__bias__type="i32"`."""
     keys = {key.replace("__", "."): value for key, value in changes.items()}
     return qmlir.load_device("nvdla-small").with_({"encoder": "nvdla", **keys})
 
