@@ -1,6 +1,6 @@
 """A network on NVDLA's functional model, with its host: each layer is run from its words and the memory alone."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,13 @@ from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.layered import Call, LayerProgram, layer_program
 from qmlir.compiler import main_function, to_integers
 from qmlir.devices import Device, text_of
-from qmlir.devices.model.layer import Tensor
+from qmlir.devices.model.layer import PlacedLayer, Tensor
 from qmlir.dialects.npu import HostOp, LayerOp
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+Watch = Callable[[PlacedLayer, Sequence[int], Nvdla], None]
+"""Computes a layer from its words on the functional model."""
 
 
 def device(**changes: object) -> Device:
@@ -46,15 +49,21 @@ class Network:
         assert program is not None
         return cls(module, program)
 
-    def run(self, *inputs: Array) -> "Run":
-        """Runs the network on the functional model."""
-        return Run(self, inputs)
+    def run(self, *inputs: Array, watch: "Watch | None" = None) -> "Run":
+        """Runs the network on the functional model.
+
+        Args:
+            inputs: Those of the network.
+            watch: Computes each layer from its words in place of the model alone, and sees what is computed.
+        """
+        return Run(self, inputs, watch)
 
 
 class Run:
     """A run of a network: the differing bytes of each layer, and the network's outputs."""
 
-    def __init__(self, network: Network, inputs: tuple[Array, ...]):
+    def __init__(self, network: Network, inputs: tuple[Array, ...], watch: "Watch | None" = None):
+        self._watch = watch
         self._program = network.program
         self._memory, self._host = Memory(), dict[str, Array]()
         for address, data in self._program.constants.items():
@@ -84,7 +93,10 @@ class Run:
                 if name is None or name.name != op.label.data:
                     return  # a tensor under another name
                 placed = next(steps)
-                self._device.execute(map(step_of, next(words)))
+                if self._watch is None:
+                    self._device.execute(map(step_of, next(words)))
+                else:
+                    self._watch(placed, next(words), self._device)
                 got, expected = self._get(placed.layer.output), self._expected[op.outputs[0]]
                 at = f"{len(self.differing)} {placed.layer.name}"
                 self.differing[at] = int((got.reshape(-1) != expected.reshape(-1)).sum())

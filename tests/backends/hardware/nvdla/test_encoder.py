@@ -1,6 +1,6 @@
 """Layers as writes of NVDLA's registers: the functional model computes what the network computes, bit for bit."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ from qmlir.backends.hardware.nvdla.finishing import common_factors, finishing
 from qmlir.backends.hardware.nvdla.jobs import Cube, Driver, Finish
 from qmlir.backends.hardware.nvdla.layouts import atoms, cube_bytes, from_surfaces, to_surfaces
 from qmlir.backends.hardware.nvdla.machine import Nvdla
+from qmlir.backends.hardware.nvdla.machine import run as run_program
 from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.hardware.nvdla.pools import averaging, reciprocals
-from qmlir.backends.hardware.nvdla.program import Kind, write
+from qmlir.backends.hardware.nvdla.program import Kind, Program, write
 from qmlir.backends.hardware.nvdla.registers import BY_ADDRESS
+from qmlir.backends.hardware.nvdla.replay import job_traces
+from qmlir.backends.hardware.nvdla.trace import read
 from qmlir.devices.model.layer import (
     Addition,
     Convolution,
@@ -384,6 +387,29 @@ def blocks(tmp_path: Path) -> Path:
     graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
     return path
+
+
+def test_jobs_as_traces(tmp_path: Path) -> None:
+    """Each job is a trace of NVIDIA's form, whose checksum a run from a reset gives, and no run with another weight."""
+    small, samples = device(), np.random.default_rng(0).standard_normal((4, 1, 3, 12, 11)).astype(np.float32)
+    network = Network.of(qmlir.quantize(blocks(tmp_path), data=samples, target=small, measure=False), small)
+    paths: list[Path] = []
+
+    def watch(placed: PlacedLayer, words: Sequence[int], model: Nvdla) -> None:
+        name = f"layer{placed.number:02}"
+        traces = job_traces(placed, network.program.constants, words, model, name)
+        paths.extend(trace.write(tmp_path / "traces") for trace in traces)
+
+    run = network.run(samples[0], watch=watch)
+    assert set(run.differing.values()) == {0}
+    jobs_of_all = sum(step_of(each).kind is Kind.WAIT for each in network.program.words.all)
+    assert len(paths) == jobs_of_all > len(network.program.layers)
+    for path in paths:
+        trace = read(path)
+        assert [check.holds(run_program(trace.program)) for check in trace.checks] == [True], path.name
+    stem = read(paths[0])
+    segments = [(at, bytes(byte ^ 1 for byte in data)) for at, data in stem.program.segments]
+    assert not stem.checks[0].holds(run_program(Program(stem.program.commands, segments)))
 
 
 @pytest.mark.parametrize("bias", ["i16", "i32"])
