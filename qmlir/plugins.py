@@ -30,6 +30,13 @@ CALIBRATIONS = "qmlir.calibrations"
 ROUNDINGS = "qmlir.roundings"
 ENCODERS = "qmlir.encoders"
 
+OWN = {
+    ENCODERS: {
+        "nvdla": "qmlir.backends.hardware.nvdla.encoder:NVDLAEncoder",
+    },
+}
+"""What qmlir offers itself: group → name → object, in the form of an entry point."""
+
 NOUNS = {
     PASSES: "pass",
     DIALECTS: "dialect",
@@ -39,8 +46,8 @@ NOUNS = {
 }
 """The groups of entry points, and what an entry of each group is called."""
 
-PROGRAM = "this program"
-"""The origin of plugins that Python code has registered."""
+PROGRAM, QMLIR = "this program", "qmlir"
+"""The origins of plugins that Python code has registered, and of those that are qmlir's own."""
 
 _NUMBERED = re.compile(r"([A-Za-z_]+)-(\d+(?:\.\d+)?)")
 """Values that a number follows."""
@@ -115,10 +122,12 @@ _registered: dict[tuple[str, str], Plugin] = {}
 
 @cache
 def installed() -> tuple[Plugin, ...]:
-    """Returns the plugins of the installed packages, ordered by group and name; no package is imported."""
-    from importlib.metadata import entry_points
+    """Returns the plugins of the installed packages and qmlir's own, ordered by group and name; none is imported."""
+    from importlib.metadata import EntryPoint, entry_points
 
     found = {Plugin(g, entry.name, _origin(entry), entry) for g in NOUNS for entry in entry_points(group=g)}
+    own = [EntryPoint(name, value, group) for group, names in OWN.items() for name, value in names.items()]
+    found |= {Plugin(entry.group, entry.name, QMLIR, entry) for entry in own}
     return tuple(sorted(found, key=lambda each: (list(NOUNS).index(each.group), each.name, each.origin)))
 
 
@@ -127,7 +136,7 @@ def _origin(entry: "EntryPoint") -> str:
 
 
 def known_plugins() -> list[Plugin]:
-    """Returns the plugins of the installed packages and of the program; no package is imported.
+    """Returns the plugins of the installed packages, of the program, and qmlir's own; no package is imported.
 
     >>> import qmlir
     >>> whole = qmlir.register_calibration("whole-range", lambda search: (search.low, search.high))
@@ -193,7 +202,7 @@ def register(group: str, name: str, value: Any, built_in: Iterable[str]) -> None
 def plugin_lines() -> list[str]:
     """Returns a line for each origin of plugins: `qmlir-example 0.1.0: pass count-ops, dialect example`."""
     by_origin: dict[str, list[str]] = {}
-    for each in known_plugins():
+    for each in (each for each in known_plugins() if each.origin != QMLIR):
         by_origin.setdefault(each.origin, []).append(f"{each.kind} {each.name}")
     return [f"{origin}: {', '.join(held)}" for origin, held in by_origin.items()]
 

@@ -70,7 +70,7 @@ def test_a_run_is_timed_without_compiling(small: Small, quantized: Path, monkeyp
 
 LISTED = {
     "vta": ("exec convolve .* after load:\\d+ ; pop load", "exec post .* ; push store"),
-    "nvdla-small": ("load move .* ; consumers exec:\\d+", "exec convolve .* after load:\\d+ ; count 1"),
+    "nvdla-small": ("load move .* ; count 1 consumers exec:\\d+", "exec convolve .* after load:\\d+ ; count 1"),
     "gemmini": ("exec convolve .* out_channels=4", "exec end status=0"),
 }
 

@@ -13,6 +13,11 @@ from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Convolve, Host, Init, Move, Post, SetContext, Step
 from qmlir.isa.encoding import Command, Place, Wait
 
+SLOW = load_device("nvdla-small").with_(
+    {"memory.dram.bytes_per_cycle": {"read": 1.0, "write": 1.0}, "queue.load.bytes_per_cycle": 1.0}
+)
+"""nvdla-small with a memory of a byte a cycle, for which commands wait."""
+
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_server(seed: int) -> None:
@@ -55,8 +60,8 @@ def move(queue: int, size: int, source: Place, target: Place, waits: tuple[Wait,
 
 
 def test_a_pipelined_queue() -> None:
-    """nvdla-small: sums take 64 · 8 · 8 cycles and 16, at once with it 4096 cycles for the results."""
-    device = load_device("nvdla-small")
+    """Sums take 64 · 8 · 8 cycles and 16, at once with it 4096 cycles for the results."""
+    device = SLOW
     cbuf, cacc, dram = Place(0, 0), Place(1, 0), Place(2, 0)
     commands = context(1, dram), convolve(1, (cbuf, cbuf, cbuf, cacc)), post(1, cacc, dram), post(1, cacc, dram)
     assert intervals(device, *commands) == [
@@ -70,8 +75,8 @@ def test_a_pipelined_queue() -> None:
 
 
 def test_a_memory_is_shared() -> None:
-    """nvdla-small: results and loads both pass its dram, a byte a cycle; the earlier command of the program first."""
-    device = load_device("nvdla-small")
+    """Results and loads both pass its dram, a byte a cycle; the earlier command of the program first."""
+    device = SLOW
     cbuf, cacc, dram = Place(0, 0), Place(1, 0), Place(2, 0)
     found = intervals(device, context(1, dram), post(1, cacc, dram), move(0, 100, dram, cbuf))
     assert found[1] == Interval(1, 1 + 4096 + 8)  # the results, and eight bytes of its table
@@ -143,7 +148,7 @@ def test_the_host() -> None:
 
 
 def test_a_command_alone() -> None:
-    device = load_device("nvdla-small")
+    device = SLOW
     cbuf, cacc, dram = Place(0, 0), Place(1, 0), Place(2, 0)
     commands = context(1, dram), post(1, cacc, dram), replace(post(1, cacc, dram), source=Place(2, 0))
     cycles = [demand(command, device, touched).busy for command, touched in footprints(commands, device)]

@@ -1,7 +1,7 @@
 // RUN: qmlir-opt "--quantize=schema=symmetric" %s | filecheck %s
 
 // The second channel's weights are next to nothing beside its bias: their scale is the least for which the device has a
-// shift, 2^-17 of it, and they become 0.
+// multiplier beside the first channel's, with which it shares a shift, 2^-7 of that scale, and they become 0.
 builtin.module attributes {npu.device = "nvdla-small"} {
   func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
     %w = nn.constant <tensor<2x2xf32>, [0.5, -1.0, 1.0e-9, -1.0e-9]> : tensor<2x2xf32>
@@ -13,5 +13,5 @@ builtin.module attributes {npu.device = "nvdla-small"} {
   }
 }
 
-// CHECK: nn.constant <tensor<2x2xi8>, [64, -127, 0, 0]> : tensor<2x2x!quant.uniform<i8<-127:127>:f32:0, {0.0078740157186985015,7.6294018072076142E-6}>>
+// CHECK: nn.constant <tensor<2x2xi8>, [64, -127, 0, 0]> : tensor<2x2x!quant.uniform<i8<-127:127>:f32:0, {0.0078740157186985015,6.1515806009992957E-5}>>
 // CHECK: nn.fully_connected {{.*}} weight scales widened for biases and shifts to fit in channel 1

@@ -233,6 +233,9 @@ class Shifts(Table):
 
     min: Bits = Field(default=0, description="least")
     max: Bits = Field(default=31, description="most")
+    per: Literal["factor", "layer"] = Field(
+        default="factor", description="each multiplier has its own, or all multipliers of a layer share one"
+    )
 
 
 class Bias(Table):
@@ -368,12 +371,7 @@ class Device(Table):
         for step in ("post", "pool") if pools else ("post",):
             if not any(q.executes(step) for q in self.queue):
                 raise broken(f"some queue must have the engine vector, or array with {step} fused")
-        if "lut" in self.ops.act and self.ops.lut is None:
-            raise broken("ops.act names lut, but there is no table ops.lut")
-        if self.ops.matmul is not None and not any(q.arranges for q in self.queue):
-            raise broken("ops.matmul needs a queue that arranges computed matrices as weights (arranges = true)")
-        if self.ops.depthwise is not None and self.array.depthwise is None:
-            raise broken("ops.depthwise needs the table array.depthwise")
+        _check_operations(self)
         return self
 
 
@@ -393,6 +391,18 @@ def _check_memory(memory: Memory) -> None:
     if memory.bytes < least:
         parts = f"must have a bank, or align bytes, for each of {', '.join(memory.holds)}"
         raise broken(f"memory {memory.id}: {parts}: at least {least} bytes, got {memory.bytes}")
+
+
+def _check_operations(device: Device) -> None:
+    """Checks what operations need of other tables."""
+    if device.ops.add is not None and device.ops.add.multiplier_bits is not None and device.quant.scale != "mult-shift":
+        raise broken(f"ops.add.multiplier_bits is for a mult-shift scale, got {device.quant.scale}")
+    if "lut" in device.ops.act and device.ops.lut is None:
+        raise broken("ops.act names lut, but there is no table ops.lut")
+    if device.ops.matmul is not None and not any(q.arranges for q in device.queue):
+        raise broken("ops.matmul needs a queue that arranges computed matrices as weights (arranges = true)")
+    if device.ops.depthwise is not None and device.array.depthwise is None:
+        raise broken("ops.depthwise needs the table array.depthwise")
 
 
 def _check_queue(queue: Queue, device: Device) -> None:

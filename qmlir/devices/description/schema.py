@@ -113,6 +113,11 @@ class Sum(Table):
     """Limits of the sum of two tensors."""
 
     operand_scale: Literal["same", "independent"] = Field(description="whether each operand has a scale of its own")
+    multiplier_bits: MultiplierBits | None = Field(
+        default=None,
+        description="of each operand's own multiplier, sign included, beside one of quant.multiplier_bits that both "
+        "share; unless given, operands share none",
+    )
 
 
 class Plain(Table):

@@ -292,6 +292,7 @@ ANSWERS: Mapping[str, Callable[[_Broken], Settings]] = {
     "ops.*.row_max": _as_much,
     "queue.arranges": lambda broken: _arranging(broken.device),
     "ops.add.operand_scale": _always("independent"),
+    "ops.add.multiplier_bits": _as_much,
     "ops.avgpool.divisor": _always("any"),
     "ops.lut.type": _as_much,
     "ops.lut.entries": _as_much,
@@ -305,6 +306,7 @@ ANSWERS: Mapping[str, Callable[[_Broken], Settings]] = {
     "quant.bias.type": _bias,
     "quant.granularity": _always("channel"),
     "quant.multiplier_bits": _as_much,
+    "quant.shift.per": _always("factor"),
     "quant.shift": _shifts,
 }
 """Key of a limit → the settings that allow what an operation has. The other limits are those of every command."""

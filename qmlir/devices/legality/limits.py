@@ -225,6 +225,8 @@ LIMITS = (
           lambda device, kind: None if device.quant.zero_point.weights else 0, eq),
     Limit("ops.add.operand_scale", ["add"], "both operands have {wanted} scale", properties.operand_factors,
           lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None),
+    Limit("ops.add.multiplier_bits", ["add"], "operands have multipliers of at most {wanted} bits beside one of both",
+          properties.own_multiplier_bits),
     Limit("ops.avgpool.divisor", ["avgpool"], "a pool divides by {wanted}", properties.divisors,
           lambda device, kind:
               "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,
@@ -270,6 +272,10 @@ LIMITS = (
           lambda device, kind: 1 if device.quant.granularity == "tensor" else None),
     Limit("quant.multiplier_bits", ["requantize"], "multipliers have at most {wanted} bits", properties.multiplier_bits,
           lambda device, kind: device.quant.multiplier_bits if device.quant.scale == "mult-shift" else None),
+    Limit("quant.shift.per", ["requantize"], "all multipliers of a layer have at most {wanted} bits at one shift",
+          properties.bits_at_one_shift,
+          lambda device, kind: device.quant.multiplier_bits
+          if device.quant.scale == "mult-shift" and device.quant.shift.per == "layer" else None),
     Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.products_of,
           lambda device, kind: _right_shifts(device), lambda got, wanted: all(p.within(wanted) for p in got),
           lambda got, wanted: wanted.shortest(got)),

@@ -103,7 +103,8 @@ def quantization_key(device: Device) -> str:
     The functions above read no other keys.
     """
     modes = [(mode.a, mode.w) for mode in device.array.modes]
-    return json.dumps([device.name, modes, device.quant.model_dump(mode="json")])
+    own = None if device.ops.add is None else device.ops.add.multiplier_bits
+    return json.dumps([device.name, modes, device.quant.model_dump(mode="json"), own])
 
 
 LEAST_PRECISION, SPARE_BITS = 15, 2
@@ -114,7 +115,8 @@ def factors_of(device: Device) -> Factors | None:
     """The factors between scales that a device applies; None if factors are floats.
 
     A smaller factor has a multiplier of fewer bits where shifts to the right are too short for all its bits, as long as
-    the multiplier keeps enough of them. A contract that rounds twice gives other results for such multipliers.
+    the multiplier keeps enough of them. A contract that rounds twice gives other results for such multipliers. Where
+    multipliers share a shift, they keep so many bits that the largest result is off by at most half a step.
     """
     quant = device.quant
     if quant.scale == "float32":
@@ -124,4 +126,6 @@ def factors_of(device: Device) -> Factors | None:
         bits = min(quant.multiplier_bits - 1, MULTIPLIER_BITS + 1 - CONTRACTS[quant.contract].step.bit_length())
     widest = max(int(type[1:]) for type in quant.types)
     precision = bits if quant.round == "tfl-double" else min(bits, max(LEAST_PRECISION, widest + SPARE_BITS))
-    return Factors(bits, precision, quant.shift.min, quant.shift.max)
+    shared = min(bits, widest) if quant.shift.per == "layer" else None
+    own = None if device.ops.add is None or (most := device.ops.add.multiplier_bits) is None else most - 1
+    return Factors(bits, precision, quant.shift.min, quant.shift.max, shared, own)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf, prod
+from math import gcd, inf, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -297,6 +297,13 @@ def multiplier_bits(op: qint.RequantizeOp) -> int:
     return 1 + max((m.bit_length() - (m & -m).bit_length() + 1 for m in multipliers(op)), default=0)
 
 
+def bits_at_one_shift(op: qint.RequantizeOp) -> int:
+    """How many bits the multipliers need, sign included, if all are shifted by as much."""
+    held = [(m, s) for m, s in zip(op.multiplier.get_values(), op.shift.get_values(), strict=True) if m]
+    last = min((s + (m & -m).bit_length() for m, s in held), default=0)
+    return 1 + max((s + m.bit_length() - last + 1 for m, s in held), default=0)
+
+
 def bias_bits(op: WeightedOp) -> int | None:
     """How many bits a bias needs, sign included; for a computed bias, the width of its type. None without a bias."""
     if op.b is None:
@@ -320,6 +327,12 @@ def _bits(numbers: Array) -> int:
 def operand_factors(op: qint.AddOp) -> int:
     """How many different magnitudes the operands' multipliers have."""
     return len({abs(m) for m in op.multipliers.get_values()})
+
+
+def own_multiplier_bits(op: qint.AddOp) -> int:
+    """How many bits the operands' multipliers need, sign included, once both are divided by what they share."""
+    lhs, rhs = op.multipliers.get_values()
+    return 1 + (max(abs(lhs), abs(rhs)) // max(gcd(lhs, rhs), 1)).bit_length()
 
 
 def offset(op: Operation) -> int | None:

@@ -38,13 +38,20 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
     ratios = _bounded(op, op.factors(rounding.dtype).tolist())
+    if rounding.factors is not None and rounding.factors.own is not None:
+        pair, shift = rounding.factors.of_sum(*ratios)
+        return [_add(op, operands, pair, shift)]
     # The larger multiplier has `rounding.bits` bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
     shift = rounding.bits - math.frexp(max(ratios))[1]
-    if isinstance(op, nn.SubOp):
-        ratios[1] = -ratios[1]
-    multipliers = DenseArrayBase.from_list(i64, [round(math.ldexp(r, shift)) for r in ratios])
-    properties = {**operand_zero_points(op), "multipliers": multipliers, "shift": int32(shift), **narrowing(op)}
-    return [qint.AddOp.make(operands, properties, element=uniform(op.y).storage_type)]
+    return [_add(op, operands, [round(math.ldexp(r, shift)) for r in ratios], shift)]
+
+
+def _add(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], multipliers: Sequence[int], shift: int) -> qint.AddOp:
+    """A sum, or a difference, that is rounded once."""
+    lhs, rhs = multipliers
+    own = DenseArrayBase.from_list(i64, [lhs, -rhs if isinstance(op, nn.SubOp) else rhs])
+    properties = {**operand_zero_points(op), "multipliers": own, "shift": int32(shift), **narrowing(op)}
+    return qint.AddOp.make(operands, properties, element=uniform(op.y).storage_type)
 
 
 def _bounded(op: nn.AddOp | nn.SubOp, ratios: list[float]) -> list[float]:

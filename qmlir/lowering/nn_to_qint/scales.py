@@ -144,9 +144,7 @@ def requantize(
     elif rounding.factors is None:
         multipliers, shifts = fixed_point.quantize_multipliers(real, step)
     else:
-        multipliers, shifts = np.array(
-            [rounding.factors.multiplier(r, step) for r in real.reshape(-1).tolist()], np.int64
-        ).T
+        multipliers, shifts = np.array(rounding.factors.multipliers(real.reshape(-1).tolist(), step), np.int64).T
     if contract.sums:
         zero_point = -sign_shift(op)
         constant = result.zero_point + sign_shift(op) if constant is None else constant

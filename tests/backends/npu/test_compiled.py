@@ -11,7 +11,7 @@ import qmlir
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import Simulated
-from qmlir.devices import shipped_devices
+from qmlir.devices import Device, shipped_devices
 from qmlir.devices.model.timeline import HOST
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
@@ -46,7 +46,7 @@ def image(seed: int = 0) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 @cache
-def compiled(device: str) -> Simulated:
+def compiled(device: str | Device) -> Simulated:
     """The network on a device."""
     module = parse_text(make_context(), NETWORK, "network")
     quantized = qmlir.quantize(module, qmlir.profile(module, [image(seed) for seed in range(4)]), target=device)

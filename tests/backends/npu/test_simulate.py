@@ -102,8 +102,9 @@ target_row=16 target_plane=0
 
 
 def test_a_report_of_each_layer() -> None:
-    """nvdla-small: a layer of loads alone is bound by its bus, and reads what it says from dram."""
-    device = load_device("nvdla-small")
+    """A layer of loads alone is bound by its bus, of a byte a cycle, and reads what it says from dram."""
+    slow = {"memory.dram.bytes_per_cycle": {"read": 1.0, "write": 1.0}, "queue.load.bytes_per_cycle": 1.0}
+    device = load_device("nvdla-small").with_(slow)
     text = """
         exec mark layer=1
         load move source=dram:0x0 target=cbuf:0x0 size=100 rows=1 planes=1 source_row=0 source_plane=0 \

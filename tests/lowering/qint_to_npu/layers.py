@@ -138,6 +138,8 @@ class Draft:
             factors = [(1 << 30, -3 - n % 2) for n in range(channels)]
         else:
             factors = [self.factor(most) for _ in range(channels if per_channel else 1)]
+            if self.device.quant.shift.per == "layer":
+                factors = [(multiplier, factors[0][1]) for multiplier, _ in factors]
         half = 1 << self.bits - 1
         low = self.draw(st.sampled_from([-half, 0, -half // 2]))
         ending = narrow(self.bits, self.zero_point(), low, self.draw(st.sampled_from([half - 1, half // 2])))
@@ -159,8 +161,11 @@ class Draft:
         left, right = self.integer(1 << 28, 1 << 30), self.integer(1 << 28, 1 << 30)
         if self.device.ops.add is not None and self.device.ops.add.operand_scale == "same":
             right = left
+        shift = 30
+        if self.device.ops.add is not None and (bits := self.device.ops.add.multiplier_bits) is not None:
+            left, right, shift = self.integer(1, (1 << bits - 1) - 1) << 14, (1 << bits - 2) << 14, 12 + bits
         low = self.draw(st.sampled_from([-(1 << self.bits - 1), 0]))
-        properties = summed([left, right], 30) | zeros(self.zero_point(), self.zero_point())
+        properties = summed([left, right], shift) | zeros(self.zero_point(), self.zero_point())
         return self.add(qint.AddOp, [lhs, rhs], properties | narrow(self.bits, self.zero_point(), low), self.bits)
 
     def lookup(self, x: SSAValue) -> SSAValue:

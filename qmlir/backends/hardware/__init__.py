@@ -1,0 +1,1 @@
+"""Real accelerators: functional models of them, and programs in their own words."""
