@@ -20,7 +20,7 @@ from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.local_response import LocalResponse, LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
-from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp, RootNormalizationOp
+from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp, RootNormalization, RootNormalizationOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, vector_of
 
@@ -125,9 +125,13 @@ class OfRows(AlongAxis):
             shared = formula.shared(self.totals(code, x, o, differences))
 
             def finish(a: Value, lanes: int | None) -> None:
-                y.store(formula.element(differences(a, lanes), shared), o, a, 0)
+                y.store(self.element(differences(a, lanes), shared), o, a, 0)
 
             code.spans(0, self.shape[1], finish, (2 * QUOTIENTS, QUOTIENTS))
+
+    def element(self, d: Value, shared: Sequence[Value]) -> Value:
+        """The results for differences, or for one."""
+        return self.formula.element(d, shared)
 
     def totals(self, code: Code, x: Buffer, o: Value, differences: Differences) -> list[Value]:
         """The sums of a row of x, in i64."""
@@ -168,8 +172,21 @@ class OfWords(OfRows):
     """The kernel of a normalization by the root of a sum of squares, for rows of words without a zero point.
 
     A product of pairs adds two squares, which fit 32 bits without a sign. Those of even and of odd lanes are added in
-    the lanes of i64 that two of them fill.
+    the lanes of i64 that two of them fill. Differences of even and of odd lanes are multiplied in such lanes, too, and
+    their results lie in the halves of these that are theirs.
     """
+
+    def element(self, d: Value, shared: Sequence[Value]) -> Value:
+        formula = self.formula
+        if d.lanes is None:
+            return formula.element(d, shared)
+        assert isinstance(formula, RootNormalization)
+        wide = d.to(i32).bits(i64)
+        factor, offset, behind = (each.spread(wide.lanes) for each in shared)
+        factor = factor.to(i32).to(i64)
+        even, odd = (lanes * factor + offset for lanes in ((wide << 32) >> 32, wide >> 32))
+        both = (even.logical_shift(behind) & (1 << 32) - 1) | ((odd << 32 - behind) & -(1 << 32))
+        return formula.narrow(both.bits(i32))
 
     def totals(self, code: Code, x: Buffer, o: Value, differences: Differences) -> list[Value]:
         length, formula = self.shape[1], self.formula
