@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --qint-to-loops --elide-weights --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops="features=+sse2" --elide-weights --split-input-file %s | filecheck %s --check-prefix=SSE2
 
 // One kernel; rows are its items.
 // CHECK: func.call @qint_softmax
@@ -66,7 +67,11 @@ func.func @main(%x: tensor<2x40xi8>) -> tensor<2x40xi8> {
 
 // -----
 
-// Squares of 16 bits are summed in i64; columns go one element at a time.
+// Squares of 16 bits are summed in i64, on x86 by products of pairs; columns go one element at a time.
+// SSE2-LABEL: func.func private @qint_rms_norm_0
+// SSE2: %[[WORDS:.*]] = vector.load {{.*}} vector<32xi16>
+// SSE2: %[[SQUARES:.*]] = simd.dot_i16_pairs %{{.*}}, %[[WORDS]], %[[WORDS]] : vector<16xi32>, vector<32xi16>
+// SSE2: vector.bitcast %[[SQUARES]] : vector<16xi32> to vector<8xi64>
 // CHECK-LABEL: func.func private @qint_rms_norm_0
 // CHECK: arith.muli %{{.*}}, %{{.*}} : vector<8xi32>
 // CHECK: arith.addi %{{.*}}, %{{.*}} : vector<8xi64>

@@ -18,8 +18,13 @@ func.func @main(%x: tensor<6x32xi16>) -> tensor<6x32xi16> {
 // CHECK: arith.extsi {{.*}} : vector<8xi16> to vector<8xi32>
 // CHECK: arith.subi {{.*}} : vector<8xi32>
 // CHECK: simd.mul_shift_round {{.*}} drops_33 : vector<8xi32>
+// Neighbours are added and subtracted by products of pairs; stages within vectors swap lanes of two.
 // AVX512: func.func private @nn_hadamard_0
-// AVX512: simd.mul_shift_round {{.*}} drops_33 : vector<16xi32>
+// AVX512: %[[X:.*]] = vector.load {{.*}} vector<32xi16>
+// AVX512: %[[SUMS:.*]] = simd.dot_i16_pairs %{{.*}}, %[[X]], %{{.*}} : vector<16xi32>, vector<32xi16>
+// AVX512: %[[DIFFERENCES:.*]] = simd.dot_i16_pairs %{{.*}}, %[[X]], %{{.*}} : vector<16xi32>, vector<32xi16>
+// AVX512: vector.shuffle %[[SUMS]], %[[DIFFERENCES]] [0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23]
+// AVX512: simd.mul_shift_round {{.*}} drops_33 : vector<32xi32>
 
 // -----
 

@@ -42,3 +42,29 @@ func.func @main(%x: tensor<4x6xi16>, %m: tensor<6x2xi16>, %y: tensor<3x8xi16>, %
   %1 = qint.matmul %y, %n : tensor<3x8xi16>, tensor<8x2xi16> -> tensor<3x2xi64>
   func.return %0, %1 : tensor<4x2xi64>, tensor<3x2xi64>
 }
+
+// -----
+
+// Scores that are only rescaled keep the two parts of their sums: the lowest 16 bits, and what is above.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4x8xi16>, %m: tensor<8x2xi16>) -> tensor<4x2xi16> {
+  %0 = qint.matmul %x, %m : tensor<4x8xi16>, tensor<8x2xi16> -> tensor<4x2xi64>
+  %1 = qint.requantize %0 {multiplier = array<i32: 1695099400>, shift = array<i32: -15>, contract = "single64", min = -32768 : i32, max = 32767 : i32} : tensor<4x2xi64> -> tensor<4x2xi16>
+  func.return %1 : tensor<4x2xi16>
+}
+// CHECK: func.func private @qint_tile_times_block_0
+// CHECK: %[[PARTS:.*]] = vector.shuffle {{.*}} [0, 1, 2, 3, 4, 5, 6, 7] : vector<4xi32>, vector<4xi32>
+// CHECK-NEXT: vector.bitcast %[[PARTS]] : vector<8xi32> to vector<4xi64>
+// CHECK: arith.muli {{.*}} : vector<2xi64>
+// CHECK: arith.trunci {{.*}} : vector<4xi32> to vector<4xi16>
+
+// -----
+
+// A shift of 49 bits would leave the halves of lanes: the parts are joined.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4x8xi16>, %m: tensor<8x2xi16>) -> tensor<4x2xi16> {
+  %0 = qint.matmul %x, %m : tensor<4x8xi16>, tensor<8x2xi16> -> tensor<4x2xi64>
+  %1 = qint.requantize %0 {multiplier = array<i32: 1695099400>, shift = array<i32: -18>, contract = "single64", min = -32768 : i32, max = 32767 : i32} : tensor<4x2xi64> -> tensor<4x2xi16>
+  func.return %1 : tensor<4x2xi16>
+}
+// CHECK: vector.shuffle {{.*}} [0, 4, 1, 5, 2, 6, 3, 7] : vector<4xi32>, vector<4xi32>
