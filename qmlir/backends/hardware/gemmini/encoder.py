@@ -59,6 +59,8 @@ class Gemmini(LayerEncoder):
                 return _unscaled(scale)
             case (Addition() as step,):
                 return _unsummed(layer, step)
+            case (Requantization() as scale, Addition() as step):
+                return _unscaled(scale) or _unsummed(layer, step) or _rectified(scale)
             case (Movement(kind="reshape"),):
                 return None
             case _:
@@ -105,19 +107,23 @@ def _commands(placed: PlacedLayer) -> Iterator[Command]:
             yield from moves.maxima(placed, step)
         case (Requantization() as scale,):
             yield from moves.rescaled(placed.inputs[0], placed.output, layer.output.bytes, outward(scale, 16))
-        case (Addition() as step,):
+        case (*before, Addition() as step):
             relu = int(step.lower == 0)
             out = command(Configured.OUT, stride=16, scale=products.ONE, activation=relu)
-            yield from products.addition(placed.inputs, placed.output, layer.output.bytes, out)
+            factor = next((bits_of(scale) for scale in before if isinstance(scale, Requantization)), products.ONE)
+            yield from products.addition(placed.inputs, placed.output, layer.output.bytes, out, factor)
         case _:
             yield from moves.copied(placed.inputs[0], placed.output, layer.output.bytes)
 
 
 def outward(scale: Requantization, stride: int) -> Command:
     """How sums go out: rescaled, with ReLU where negative results are clamped."""
-    factor = np.float32(scale.multipliers[0] * 2.0 ** float(scale.shifts[0] - 31))
-    bits = int(factor.view(np.uint32))
-    return command(Configured.OUT, stride=stride, scale=bits, activation=int(scale.lower == 0))
+    return command(Configured.OUT, stride=stride, scale=bits_of(scale), activation=int(scale.lower == 0))
+
+
+def bits_of(scale: Requantization) -> int:
+    """The bits of the float32 factor of a change of scale."""
+    return int(np.float32(scale.multipliers[0] * 2.0 ** float(scale.shifts[0] - 31)).view(np.uint32))
 
 
 def _unscaled(scale: Requantization) -> str | None:
@@ -137,12 +143,18 @@ def _clamped(lower: int, upper: int) -> str | None:
     return None
 
 
+def _rectified(scale: Requantization) -> str | None:
+    return "operands of a sum have no ReLU of their own" if scale.lower == 0 else None
+
+
 def _unsummed(layer: Layer, step: Addition) -> str | None:
     """Why Gemmini cannot compute a sum of tensors: it rounds each operand that it rescales."""
     if any(tensor.shape != layer.output.shape for tensor in layer.inputs):
         return "both operands of a sum have its shape"
     if step.own_zero_point or step.other_zero_point or step.zero_point:
         return "zero points are 0"
+    if step.multiplier * step.other_multiplier < 0:
+        return "tensors are added, not subtracted"
     if not step.multiplier == step.other_multiplier == 1 << step.shift:
         return "both operands of a sum have its scale"
     return _clamped(step.lower, step.upper)

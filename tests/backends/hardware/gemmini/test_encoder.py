@@ -195,6 +195,7 @@ def test_elements(shape: tuple[int, int, int, int], relu: bool) -> None:
     same(layer([scale(1.9, relu)], shape))
     lower = 0 if relu else -128
     same(layer([Addition(tensor("o", *shape), 0, 0, 8, 8, 3, 0, lower, 127, 8)], shape))
+    same(layer([scale(0.6), Addition(tensor("o", *shape), 0, 0, 2, 2, 1, 0, lower, 127, 8)], shape))
     same(layer([Movement("reshape", {"shape": shape}, (shape, shape))], shape))
 
 
@@ -229,8 +230,13 @@ refused(
 refused("no square", "are squares, got 2x3 and 1x1", [Pool(False, (2, 3), (1, 1), (1, 1), (0, 0, 0, 0), False, 0)])
 refused("table", "a contraction with its change of scale, a maximum or a sum, got lookup", [Lookup(np.zeros(256))])
 refused("size", "rows, columns and channels are at most 65535", [scale(0.1)], (1, 1, 70000, 1))
+refused(
+    "rectified operand", "operands of a sum have no ReLU of their own",
+    [scale(0.6, relu=True), Addition(tensor("o", 1, 6, 6, 8), 0, 0, 2, 2, 1, 0, -128, 127, 8)],
+)  # fmt: skip
 for why, changed in {
     "zero points are 0": {"other_zero_point": 1}, "both operands of a sum have its scale": {"multiplier": 3},
+    "tensors are added, not subtracted": {"other_multiplier": -8},
     "clamped to 8 bits, with or without ReLU, got -5 to 5": {"lower": -5, "upper": 5},
     "both operands of a sum have its shape": {"other": tensor("o", 1, 1, 1, 8)},
 }.items():  # fmt: skip
