@@ -9,6 +9,7 @@ commands; for it, the memory of the device file begins at `BASE`, as Gemmini tak
     sum of an image  loop_ws, with a first operand of ones
     maximum          moves in, and out with a pool; padding is −128, as Gemmini's own would be 0
     sum of tensors   loop_ws as an addition
+    movement         moves in and out
 """
 
 from collections.abc import Iterator, Sequence
@@ -61,8 +62,8 @@ class Gemmini(LayerEncoder):
                 return _unsummed(layer, step)
             case (Requantization() as scale, Addition() as step):
                 return _unscaled(scale) or _unsummed(layer, step) or _rectified(scale)
-            case (Movement(kind="reshape"),):
-                return None
+            case (Movement() as step,):
+                return moves.immovable(step)
             case _:
                 steps = ", ".join(type(step).__name__.lower() for step in layer.steps)
                 return f"Gemmini computes a contraction with its change of scale, a maximum or a sum, got {steps}"
@@ -112,8 +113,10 @@ def _commands(placed: PlacedLayer) -> Iterator[Command]:
             out = command(Configured.OUT, stride=16, scale=products.ONE, activation=relu)
             factor = next((bits_of(scale) for scale in before if isinstance(scale, Requantization)), products.ONE)
             yield from products.addition(placed.inputs, placed.output, layer.output.bytes, out, factor)
-        case _:
-            yield from moves.copied(placed.inputs[0], placed.output, layer.output.bytes)
+        case (Movement() as step,):
+            yield from moves.moved(placed, step)
+        case _:  # refused
+            return
 
 
 def outward(scale: Requantization, stride: int) -> Command:

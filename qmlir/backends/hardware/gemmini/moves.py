@@ -1,10 +1,13 @@
 """Commands for what is computed while data move: maxima of windows, changes of scale, and copies."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
 
 from qmlir.backends.hardware.gemmini.tiles import HALF, HALF_SUMS, blocks
 from qmlir.backends.hardware.gemmini.words import ACCUMULATOR, BLOCKS_IN, DIM, Command, Configured, Function, command
-from qmlir.devices.model.layer import Layer, PlacedLayer, Pool
+from qmlir.devices.model.layer import Layer, Movement, PlacedLayer, Pool
 
 ONE = 0x3F800000
 
@@ -89,26 +92,80 @@ def _maximum(
 
 
 def rescaled(source: int, target: int, size: int, out: Command) -> Iterator[Command]:
-    """So many elements through the accumulator, rescaled on their way out."""
+    """So many elements through the accumulator, rescaled on their way out: rows of 16, and what is left."""
     yield command(Configured.IN, stride=DIM, small=1, scale=ONE, block_stride=DIM, pixels=1)
     yield out
-    yield from _through(source, target, size, ACCUMULATOR, HALF_SUMS)
-
-
-def copied(source: int, target: int, size: int) -> Iterator[Command]:
-    """So many bytes through the scratchpad, as they are."""
-    yield command(Configured.IN, stride=DIM, scale=ONE, block_stride=DIM, pixels=1)
-    yield command(Configured.OUT, stride=DIM, scale=ONE)
-    yield from _through(source, target, size, 0, HALF)
-
-
-def _through(source: int, target: int, size: int, local: int, half: int) -> Iterator[Command]:
-    """Moves bytes in and out, 16 rows of 16 at a time, by one half of the memory after the other."""
-    whole, row = size // DIM, 0
+    whole, local = size // DIM, 0
     pieces = [(n * DIM, min(DIM, whole - n), DIM) for n in range(0, whole, DIM)]
     pieces += [(whole * DIM, 1, size % DIM)] if size % DIM else []
     for first, rows, columns in pieces:
-        where = {"local": local + row, "local_rows": rows, "local_columns": columns}
+        where = {"local": ACCUMULATOR + local, "local_rows": rows, "local_columns": columns}
         yield command(Function.MOVE_IN, address=source + first, **where)
         yield command(Function.MOVE_OUT, address=target + first, **where)
-        row = (row + DIM) % (2 * half)
+        local = (local + DIM) % (2 * HALF_SUMS)
+
+
+def immovable(step: Movement) -> str | None:
+    """Why Gemmini's moves cannot do a movement."""
+    match step.kind:
+        case "reshape" | "concat":
+            return None
+        case "slice" if step.numbers["strides"][-1] == 1:
+            return None
+        case "slice":
+            return f"neighbours of a slice lie 1 element apart, got {step.numbers['strides'][-1]}"
+        case kind:
+            return f"Gemmini's moves copy, join and cut out, got {kind}"
+
+
+def moved(placed: PlacedLayer, step: Movement) -> Iterator[Command]:
+    """Copies, through the scratchpad."""
+    *given, result = step.shapes
+    match step.kind:
+        case "concat":
+            (axis,), first = step.numbers["axis"], 0
+            for source, shape in zip(placed.inputs, given, strict=True):
+                yield from _box(source, placed.output + first, shape, _pitches(shape), _pitches(result))
+                first += prod(shape[axis:])
+        case "slice":
+            whole = _pitches(given[0])
+            first = sum(n * pitch for n, pitch in zip(step.numbers["offsets"], whole, strict=True))
+            apart = [n * pitch for n, pitch in zip(step.numbers["strides"], whole, strict=True)]
+            yield from _box(placed.inputs[0] + first, placed.output, result, apart, _pitches(result))
+        case _:
+            size = prod(result)
+            yield from _box(placed.inputs[0], placed.output, (size,), (1,), (1,))
+
+
+def _pitches(shape: Sequence[int]) -> list[int]:
+    """The bytes between neighbours of each dimension."""
+    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def _box(
+    source: int, target: int, shape: Sequence[int], source_pitches: Sequence[int], target_pitches: Sequence[int]
+) -> Iterator[Command]:
+    """Copies a box of bytes: matrices of rows, each of which is in one piece on both sides."""
+    axes, run = list(zip(shape, source_pitches, target_pitches, strict=True)), 1
+    while axes and (axes[-1][0] == 1 or axes[-1][1] == axes[-1][2] == run):
+        run *= axes.pop()[0]
+    rows, into, out = axes.pop() if axes and axes[-1][1] > 0 else (1, run, run)  # a stride of a move is positive
+    if rows == 1 and run >= DIM:  # a single row becomes rows of 16
+        yield from _matrix(source, target, run // DIM, DIM, DIM, DIM)
+        source, target, run = source + run // DIM * DIM, target + run // DIM * DIM, run % DIM
+    if run:
+        for place in np.ndindex(*(n for n, _, _ in axes)):
+            before = sum(n * pitch for n, (_, pitch, _) in zip(place, axes, strict=True))
+            after = sum(n * pitch for n, (_, _, pitch) in zip(place, axes, strict=True))
+            yield from _matrix(source + before, target + after, rows, run, into, out)
+
+
+def _matrix(source: int, target: int, rows: int, columns: int, into: int, out: int) -> Iterator[Command]:
+    """Copies rows of bytes, which lie `into` bytes apart before and `out` bytes apart after."""
+    yield command(Configured.IN, stride=into, scale=ONE, block_stride=DIM, pixels=1)
+    yield command(Configured.OUT, stride=out, scale=ONE)
+    for n, (row, column) in enumerate((y, x) for y in range(0, rows, DIM) for x in range(0, columns, DIM)):
+        local = n * DIM % (2 * HALF)
+        where = {"local": local, "local_rows": min(DIM, rows - row), "local_columns": min(DIM, columns - column)}
+        yield command(Function.MOVE_IN, address=source + row * into + column, **where)
+        yield command(Function.MOVE_OUT, address=target + row * out + column, **where)

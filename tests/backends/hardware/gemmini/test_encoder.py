@@ -115,6 +115,8 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, int, int, int], int, tuple[int, int], d
     "of stride 3": ((1, 13, 14, 7), 9, (2, 2), {"stride": (3, 3)}),
     "dilated": ((1, 14, 13, 4), 20, (3, 3), {"dilation": (2, 2), "padding": (2, 1, 2, 0)}),
     "1x1": ((1, 7, 9, 40), 33, (1, 1), {}),
+    "of ResNet-50, 3x3": ((1, 14, 14, 256), 256, (3, 3), {"padding": (1, 1, 1, 1)}),
+    "of ResNet-50, 1x1": ((1, 7, 7, 2048), 512, (1, 1), {}),
     "1x1 with stride": ((1, 8, 9, 20), 40, (1, 1), {"stride": (2, 2)}),
     "of many channels": ((1, 6, 6, 600), 20, (3, 3), {"padding": (1, 1, 1, 1)}),
     "of many outputs": ((1, 5, 5, 24), 700, (3, 3), {"padding": (1, 1, 1, 1)}),
@@ -199,6 +201,52 @@ def test_elements(shape: tuple[int, int, int, int], relu: bool) -> None:
     same(layer([Movement("reshape", {"shape": shape}, (shape, shape))], shape))
 
 
+def moved(kind: str, shapes: Sequence[tuple[int, ...]], numbers: dict[str, tuple[int, ...]]) -> Layer:
+    """A movement; the last of the shapes is the result's."""
+    images = [(*(1,) * (4 - len(shape)), *shape) for shape in shapes]
+    inputs = tuple(Tensor(f"x{n}", image, 8) for n, image in enumerate(images[:-1]))  # type: ignore[arg-type]
+    output = Tensor("y", images[-1], 8)  # type: ignore[arg-type]
+    return Layer("layer", "move", inputs, output, (Movement(kind, numbers, (*shapes,)),))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "axis"),
+    [
+        (((1, 5, 6, 3), (1, 5, 6, 40), (1, 5, 6, 43)), 3),
+        (((2, 5, 6, 17), (2, 3, 6, 17), (2, 8, 6, 17)), 1),
+        (((3, 700), (2, 700), (5, 700)), 0),
+        (((4, 3, 5, 8), (4, 3, 9, 8), (4, 3, 14, 8)), 2),
+    ],
+)
+def test_tensors_that_are_joined(shapes: Sequence[tuple[int, ...]], axis: int) -> None:
+    given = moved("concat", shapes, {"axis": (axis,)})
+    rng = np.random.default_rng(2)
+    inputs = [rng.integers(-128, 128, t.shape) for t in given.inputs]
+    joined = np.concatenate([x.reshape(shape) for x, shape in zip(inputs, shapes, strict=False)], axis)
+    assert (computed(given, inputs) == joined.reshape(given.output.shape)).all()
+
+
+@pytest.mark.parametrize(
+    ("shape", "offsets", "sizes", "strides"),
+    [
+        ((1, 9, 8, 20), (0, 2, 1, 0), (1, 5, 7, 20), (1, 1, 1, 1)),
+        ((1, 9, 8, 40), (0, 0, 0, 3), (1, 9, 8, 33), (1, 1, 1, 1)),
+        ((2, 9, 8, 5), (0, 1, 0, 0), (2, 4, 3, 5), (1, 2, 3, 1)),
+        ((50,), (7,), (40,), (1,)),
+        ((3, 9, 8, 5), (2, 7, 5, 0), (3, 4, 6, 5), (-1, -2, -1, 1)),
+    ],
+)
+def test_tensors_that_are_cut_out(
+    shape: tuple[int, ...], offsets: tuple[int, ...], sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    given = moved("slice", (shape, sizes), {"offsets": offsets, "sizes": sizes, "strides": strides})
+    x = np.random.default_rng(2).integers(-128, 128, given.inputs[0].shape)
+    places = tuple(
+        slice(o, o + n * s if o + n * s >= 0 else None, s) for o, n, s in zip(offsets, sizes, strides, strict=True)
+    )
+    assert (computed(given, [x]) == x.reshape(shape)[places].reshape(given.output.shape)).all()
+
+
 REFUSED: dict[str, tuple[Layer, str]] = {}
 
 
@@ -234,6 +282,11 @@ refused(
     "rectified operand", "operands of a sum have no ReLU of their own",
     [scale(0.6, relu=True), Addition(tensor("o", 1, 6, 6, 8), 0, 0, 2, 2, 1, 0, -128, 127, 8)],
 )  # fmt: skip
+REFUSED["transposition"] = moved("transpose", ((2, 3), (3, 2)), {}), "moves copy, join and cut out, got transpose"
+REFUSED["slice"] = (
+    moved("slice", ((9,), (3,)), {"offsets": (0,), "sizes": (3,), "strides": (3,)}),
+    "neighbours of a slice lie 1 element apart, got 3",
+)
 for why, changed in {
     "zero points are 0": {"other_zero_point": 1}, "both operands of a sum have its scale": {"multiplier": 3},
     "tensors are added, not subtracted": {"other_multiplier": -8},
