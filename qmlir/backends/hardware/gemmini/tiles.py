@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from qmlir.backends.hardware.gemmini.words import ACCUMULATOR_ROWS, DIM, SCRATCHPAD_ROWS
 
@@ -73,6 +74,7 @@ class Tile:
         return places * (steps * max(loaded, passes * min(max(self.columns, 4), DIM)) + 4 * stored)
 
 
+@lru_cache(maxsize=256)
 def tile_of(of: Windows) -> Tile | None:
     """The tile that takes the fewest cycles; None if none fits."""
     return min(_tiles(of), key=lambda tile: tile.cycles(of), default=None)

@@ -90,7 +90,9 @@ def computed(given: Layer, inputs: Sequence[Array]) -> Array:
     places = tuple(ends[: len(inputs)]), ends[-1], tuple(ends[len(inputs) : -1])
     (words,) = ENCODER.encode(iter([PlacedLayer(0, given, *places, 0)]))
     assert words[-3:] == [Function.FENCE, 0, 0]
-    Machine(memory).run_words(words)
+    machine = Machine(memory)
+    machine.accumulator[:], machine.scratchpad[:] = 12345, 77  # what an earlier layer has left
+    machine.run_words(words)
     written = slice(BASE + ends[-1], BASE + ends[-1] + size)
     result = memory[written].view(np.int8).reshape(given.output.shape).astype(np.int64)
     memory[written] = before[written]
@@ -119,6 +121,7 @@ CONVOLUTIONS: dict[str, tuple[tuple[int, int, int, int], int, tuple[int, int], d
     "of ResNet-50, 1x1": ((1, 7, 7, 2048), 512, (1, 1), {}),
     "1x1 with stride": ((1, 8, 9, 20), 40, (1, 1), {"stride": (2, 2)}),
     "of many channels": ((1, 6, 6, 600), 20, (3, 3), {"padding": (1, 1, 1, 1)}),
+    "of very many channels": ((1, 4, 4, 1100), 20, (3, 3), {"padding": (1, 1, 1, 1)}),
     "of many outputs": ((1, 5, 5, 24), 700, (3, 3), {"padding": (1, 1, 1, 1)}),
     "of a wide image": ((1, 3, 700, 4), 5, (3, 3), {"padding": (1, 1, 1, 1)}),
     "of three images": ((3, 6, 5, 6), 7, (3, 3), {"padding": (1, 1, 1, 1)}),
