@@ -32,6 +32,7 @@ ENCODERS = "qmlir.encoders"
 
 OWN = {
     ENCODERS: {
+        "gemmini": "qmlir.backends.hardware.gemmini.encoder:Gemmini",
         "nvdla": "qmlir.backends.hardware.nvdla.encoder:NVDLAEncoder",
     },
 }

@@ -29,6 +29,7 @@ class Target:
     sum_bits      bits of the largest sums of products that the machine can requantize
     factors       the factors between the scales of sums and results that the machine applies; None for any
     wide_results  whether contractions give results of 32 bits
+    rounds_operands  whether the operands of a sum are rounded to the result's scale before they are added
     moves_bias    whether biases of 8 and 16 bits are shifted left to the steps of the sums, by one shift for a layer
     attends       whether it divides softmaxes behind the matrix products that read them (`nn.attend`)
     """
@@ -42,6 +43,7 @@ class Target:
     moves_bias: bool = False
     attends: bool = False
     wide_results: bool = False
+    rounds_operands: bool = False
 
     def why_float(self, operation: Operation | str, storage: str) -> str | None:
         """Says why an operation cannot run in integers on data of this storage type; None if it can."""

@@ -148,6 +148,7 @@ class Rounding:
               operator is an operator on integers
     operands  the contract that brings a sum's operands to one scale before adding; None: their sum is rounded once
     bits      bits of the larger multiplier of a sum that is rounded once
+    apart     whether a sum's operands are each rounded to the result's scale, in the result's type, before adding
     function  how functions are computed: tables of elementwise functions (see lowering/nn_to_qint/functions.py), the
               fixed_point of softmax, and the methods of lowering/nn_to_qint/movement.py
     wide      the rounding of 64-bit sums, taken unless the bias has 32 bits; None: sums have 32 bits where that fits
@@ -170,6 +171,7 @@ class Rounding:
     pairs: bool = False
     operands: str | None = None
     bits: int = 30
+    apart: bool = False
     function: str = "exact"
     wide: "Rounding | None" = None
     unbiased: bool = True

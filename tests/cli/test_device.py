@@ -75,7 +75,7 @@ def test_a_network_that_fits(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_a_device_refuses_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "mine.toml").write_text(GEMMINI.replace("kernel_max = [15, 15]", "kernel_max = [1, 1]", 1), "utf-8")
+    (tmp_path / "mine.toml").write_text(GEMMINI.replace("conv2d = {", "conv2d = { kernel_max = [1, 1],"), "utf-8")
     assert driver.main(["device", "check", str(tmp_path / "mine.toml"), DIGITS]) == 0
     shown = capsys.readouterr().out
     lines = shown.splitlines()

@@ -157,6 +157,8 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     ("ops.add.operand_scale", device(add={"operand_scale": "same"}), add(HALF, HALF), add(HALF, HALF + 1), "1 scale"),
     ("ops.add.multiplier_bits", device(add={"operand_scale": "independent", "multiplier_bits": 8}),
      add(127 << 20, 3 << 20), add(129 << 20, 1 << 20), "at most 8 bits beside one of both, got 9"),
+    ("ops.add.operand_scale", device(add={"operand_scale": "rounded"}), add(1 << 20, 1 << 20), add(HALF, HALF),
+     "both operands have the result's scale, 1 time theirs, got"),
     ("ops.lut.entries", device(lut={"entries": 512, "type": "i8"}),
      Sample(nn.ReshapeOp, "", (i(8, 4),), {"shape": window(window=(2, 2))["window"]}), TABLE, "512"),
     ("ops.lut.type", device(lut={"entries": 256, "type": "i8"}), TABLE,

@@ -112,7 +112,10 @@ class Contraction(Table):
 class Sum(Table):
     """Limits of the sum of two tensors."""
 
-    operand_scale: Literal["same", "independent"] = Field(description="whether each operand has a scale of its own")
+    operand_scale: Literal["same", "independent", "rounded"] = Field(
+        description="whether each operand has a scale of its own; rounded: operands are rounded to the result's scale "
+        "before they are added"
+    )
     multiplier_bits: MultiplierBits | None = Field(
         default=None,
         description="of each operand's own multiplier, sign included, beside one of quant.multiplier_bits that both "

@@ -227,6 +227,10 @@ LIMITS = (
           lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None),
     Limit("ops.add.multiplier_bits", ["add"], "operands have multipliers of at most {wanted} bits beside one of both",
           properties.own_multiplier_bits),
+    Limit("ops.add.operand_scale", ["add"], "both operands have the result's scale, {wanted} time theirs",
+          properties.operand_ratios,
+          lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "rounded" else None,
+          lambda got, wanted: all(ratio == wanted for ratio in got)),
     Limit("ops.avgpool.divisor", ["avgpool"], "a pool divides by {wanted}", properties.divisors,
           lambda device, kind:
               "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,

@@ -94,7 +94,14 @@ def target_of_device(device: Device) -> Target:
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
     moved = device.quant.bias.moved_bits is not None
-    return Target(device.name, contract, host.integer, host.floating, host.sum_bits, factors_of(device), moved)
+    return Target(
+        device.name, contract, host.integer, host.floating, host.sum_bits, factors_of(device), moved,
+        rounds_operands=_rounds_operands(device),
+    )  # fmt: skip
+
+
+def _rounds_operands(device: Device) -> bool:
+    return device.ops.add is not None and device.ops.add.operand_scale == "rounded"
 
 
 def quantization_key(device: Device) -> str:
@@ -104,7 +111,8 @@ def quantization_key(device: Device) -> str:
     """
     modes = [(mode.a, mode.w) for mode in device.array.modes]
     own = None if device.ops.add is None else device.ops.add.multiplier_bits
-    return json.dumps([device.name, modes, device.quant.model_dump(mode="json"), own])
+    quant = device.quant.model_dump(mode="json")
+    return json.dumps([device.name, modes, quant, own, _rounds_operands(device)])
 
 
 LEAST_PRECISION, SPARE_BITS = 15, 2

@@ -335,6 +335,11 @@ def own_multiplier_bits(op: qint.AddOp) -> int:
     return 1 + (max(abs(lhs), abs(rhs)) // max(gcd(lhs, rhs), 1)).bit_length()
 
 
+def operand_ratios(op: qint.AddOp) -> list[float]:
+    """By what the operands are multiplied, without signs."""
+    return [abs(m) / (1 << op.shift.value.data) for m in op.multipliers.get_values()]
+
+
 def offset(op: Operation) -> int | None:
     """The offset of an average pool: the number that means are rounded away from."""
     return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None

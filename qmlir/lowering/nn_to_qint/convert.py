@@ -374,11 +374,13 @@ class _Converter:
             self._keep_float(op, why)
 
     def _rounding(self, op: Operation) -> Rounding:
-        """How an operation is rounded; by default with multipliers that the target has."""
+        """How an operation is rounded; by default as the target rounds, with multipliers that it has."""
         rounding, factors = rounding_for(op, self.runtime, self.contract), self.target.factors
-        if factors is None or factors.bits == 1 or has_rounding(op, self.runtime):
-            return rounding  # factors that are no powers of two stay as they are, for a host to compute
-        return replace(rounding, factors=factors)
+        if has_rounding(op, self.runtime):
+            return rounding
+        if factors is not None and factors.bits == 1:
+            factors = None  # factors that are no powers of two stay as they are, for a host to compute
+        return replace(rounding, factors=factors, apart=self.target.rounds_operands)
 
     def _compare(self, op: ComparisonOp, sources: Sequence[SSAValue]) -> None:
         """Lowers a comparison of dequantized tensors that the followed runtime makes on the stored integers."""

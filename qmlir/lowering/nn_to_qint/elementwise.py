@@ -18,7 +18,14 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import by_entries, dequantized, pair_table, reals_of_pair, stored_results
 from qmlir.lowering.nn_to_qint.movement import reshape
-from qmlir.lowering.nn_to_qint.scales import limits, narrowing, operand_zero_points, requantize, sums_of
+from qmlir.lowering.nn_to_qint.scales import (
+    limits,
+    multiplier_of,
+    narrowing,
+    operand_zero_points,
+    requantize,
+    sums_of,
+)
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtime_kernels import followed_runtime, has_rounding, left_shift, sign_shift
@@ -29,7 +36,7 @@ from qmlir.policies.runtimes import Rounding
 
 
 def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
-    """Lowers y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once or as the followed runtime rounds."""
+    """Lowers y = z_y + round((a − z_a)·s_a/s_y ± (b − z_b)·s_b/s_y), rounded once or as the target rounds."""
     if rounding.otherwise is not None and not _has_short_factors(op):
         rounding = rounding.otherwise
     # Only a runtime that adds in float32 gets a float sum; under a target's own `float_even`, sums stay integers.
@@ -37,6 +44,8 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
         return [_float_add(op, operands)]
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
+    if rounding.apart:
+        return _add_apart(op, operands, rounding)
     ratios = _bounded(op, op.factors(rounding.dtype).tolist())
     if rounding.factors is not None and rounding.factors.own is not None:
         pair, shift = rounding.factors.of_sum(*ratios)
@@ -52,6 +61,25 @@ def _add(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], multipliers: Seq
     own = DenseArrayBase.from_list(i64, [lhs, -rhs if isinstance(op, nn.SubOp) else rhs])
     properties = {**operand_zero_points(op), "multipliers": own, "shift": int32(shift), **narrowing(op)}
     return qint.AddOp.make(operands, properties, element=uniform(op.y).storage_type)
+
+
+def _add_apart(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """A sum whose operands are each rounded to the result's scale: y = clamp(z_y + (a' − z_y) ± (b' − z_y)).
+
+    Here a' and b' are stored integers of the result's type; an operand that has the result's scale stays as it is.
+    """
+    result, new, values = uniform(op.y), list[Operation](), list[SSAValue]()
+    for own, stored, real in zip(map(uniform, (op.lhs, op.rhs)), operands, op.factors(rounding.dtype), strict=True):
+        if own == result:
+            values.append(stored)
+            continue
+        full, pair = (result.storage_min, result.storage_max), multiplier_of(float(real), rounding)
+        new.append(requantize(stored, op, rounding, input_zero_point=own.zero_point, multiplier=pair, bounds=full))
+        values.append(new[-1].results[0])
+    point, sign = int32(result.zero_point), -1 if isinstance(op, nn.SubOp) else 1
+    whole = {"multipliers": DenseArrayBase.from_list(i64, [2, 2 * sign]), "shift": int32(1)}
+    properties = {"lhs_zero_point": point, "rhs_zero_point": point, **whole, **narrowing(op)}
+    return [*new, qint.AddOp.make(values, properties, element=result.storage_type)]
 
 
 def _bounded(op: nn.AddOp | nn.SubOp, ratios: list[float]) -> list[float]:

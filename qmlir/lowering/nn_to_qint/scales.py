@@ -22,7 +22,7 @@ from qmlir.dialects.qmlir import promises_powers_of_two
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
-from qmlir.numerics import fixed_point
+from qmlir.numerics import Array, fixed_point
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime, no_wide_form, sign_shift, wide_rounding
 from qmlir.policies.runtimes import Rounding
@@ -117,9 +117,27 @@ def fitted(op: QuantizableOp, rounding: Rounding) -> Rounding:
     return rounding
 
 
+def multiplier_of(real: float, rounding: Rounding) -> tuple[int, int]:
+    """The multiplier and the shift of one factor, as a rounding has them."""
+    multipliers, shifts = _multipliers(np.array([real]), rounding)
+    return int(multipliers[0]), int(shifts[0])
+
+
+def _multipliers(real: Array, rounding: Rounding) -> tuple[Array, Array]:
+    """The multipliers and the shifts of factors."""
+    step = CONTRACTS[rounding.contract].step
+    # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
+    step = step if step < 1 << 30 else 1
+    if rounding.factors is None:
+        return fixed_point.quantize_multipliers(real, step)
+    multipliers, shifts = np.array(rounding.factors.multipliers(real.reshape(-1).tolist(), step), np.int64).T
+    return multipliers, shifts
+
+
 def requantize(
     source: SSAValue, op: QuantizableOp, rounding: Rounding, *, input_zero_point: int = 0,
     multiplier: tuple[int, int] | None = None, zero_point: int | None = None, constant: float | None = None,
+    bounds: Limits | None = None,
 ) -> RequantizeOp:  # fmt: skip
     """The requantization that brings integers to the scale of an operation's result.
 
@@ -132,19 +150,13 @@ def requantize(
         zero_point: Added last; by default the result's zero point.
         constant: Added before the rounding, under contracts that round a sum only; by default the zero point that the
             result has in the source model.
+        bounds: Between which the result is clamped; by default, those of the operation.
     """
     result = uniform(op.results[0])
-    low, high = limits(op)
+    low, high = limits(op) if bounds is None else bounds
     contract = CONTRACTS[rounding.contract]
     real = op.factors(rounding.dtype, product32=rounding.product32)
-    # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
-    step = contract.step if contract.step < 1 << 30 else 1
-    if multiplier is not None:
-        multipliers, shifts = np.array([multiplier]).T
-    elif rounding.factors is None:
-        multipliers, shifts = fixed_point.quantize_multipliers(real, step)
-    else:
-        multipliers, shifts = np.array(rounding.factors.multipliers(real.reshape(-1).tolist(), step), np.int64).T
+    multipliers, shifts = np.array([multiplier]).T if multiplier is not None else _multipliers(real, rounding)
     if contract.sums:
         zero_point = -sign_shift(op)
         constant = result.zero_point + sign_shift(op) if constant is None else constant

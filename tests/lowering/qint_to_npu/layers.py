@@ -165,6 +165,8 @@ class Draft:
         if self.device.ops.add is not None and (bits := self.device.ops.add.multiplier_bits) is not None:
             left, right, shift = self.integer(1, (1 << bits - 1) - 1) << 14, (1 << bits - 2) << 14, 12 + bits
         low = self.draw(st.sampled_from([-(1 << self.bits - 1), 0]))
+        if self.device.ops.add is not None and self.device.ops.add.operand_scale == "rounded":
+            left, right, shift = 2, 2, 1
         properties = summed([left, right], shift) | zeros(self.zero_point(), self.zero_point())
         return self.add(qint.AddOp, [lhs, rhs], properties | narrow(self.bits, self.zero_point(), low), self.bits)
 

@@ -56,8 +56,8 @@ class Convolution:
         ]  # fmt: skip
         return self.image[0], sizes[0], sizes[1], self.kernel[3] if self.depthwise else self.kernel[0]
 
-    def module(self, contract: str) -> ModuleOp:
-        """A function of the layer, whose weights are drawn."""
+    def module(self, contract: str, *, whole: bool = False) -> ModuleOp:
+        """A function of the layer, whose weights are drawn; `whole` adds the integers of a residual as they are."""
         draw = np.random.default_rng(prod(self.kernel))
         limit = (1 << self.bits - 1) - 1
         channels = self.result[3]
@@ -84,8 +84,9 @@ class Convolution:
             f'contract = "{contract}", min = {-limit - 1} : i32, max = {limit} : i32}} : {acc} -> {y}',
         ]
         if self.residual:
+            factors = "2, 2>, shift = 1" if whole else "536870912, 1073741824>, shift = 30"
             lines.append(
-                f"%s = qint.add %r, %z {{multipliers = array<i64: 536870912, 1073741824>, shift = 30 : i32, "
+                f"%s = qint.add %r, %z {{multipliers = array<i64: {factors} : i32, "
                 f"min = 0 : i32, max = {limit} : i32}} : {y}, {y} -> {y}"
             )
             last = "%s"
@@ -113,7 +114,8 @@ def mismatches(layer: Convolution, device: str | Path, count: int = 2) -> int:
     """How many numbers of a device differ from the reference; its cycles are those predicted."""
     described = load_device(str(device))
     contract = described.quant.contract
-    module = layer.module(contract if layer.bits == 8 else CONTRACTS[contract].wide or contract)
+    whole = described.ops.add is not None and described.ops.add.operand_scale == "rounded"
+    module = layer.module(contract if layer.bits == 8 else CONTRACTS[contract].wide or contract, whole=whole)
     made = program(module, device)
     assert not made.routines, "the device computes all of it"
     simulator, reference = Simulator(made, described, {}), Reference(main_function(module))
