@@ -247,7 +247,9 @@ def _neighbours(each: Any_) -> tuple[list[tuple[Unit, Unit]], list[tuple[Unit, U
     before = Unit(unit.value - 1) if unit is not Unit.LOAD else None
     behind = Unit(unit.value + 1) if unit is not Unit.STORE else None
     taken = [(other, unit) for other, flag in ((before, each.pop_previous), (behind, each.pop_next)) if flag and other]
-    given = [(unit, other) for other, flag in ((before, each.push_previous), (behind, each.push_next)) if flag and other]
+    given = [
+        (unit, other) for other, flag in ((before, each.push_previous), (behind, each.push_next)) if flag and other
+    ]
     return taken, given
 
 
