@@ -33,6 +33,7 @@ ENCODERS = "qmlir.encoders"
 OWN = {
     ENCODERS: {
         "nvdla": "qmlir.backends.hardware.nvdla.encoder:NVDLAEncoder",
+        "vta": "qmlir.backends.hardware.vta.encoder:Vta",
     },
 }
 """What qmlir offers itself: group → name → object, in the form of an entry point."""

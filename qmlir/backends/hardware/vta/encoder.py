@@ -28,14 +28,12 @@ from qmlir.devices.model.layer import (
     ImageSum,
     Layer,
     Movement,
-    Pair,
     PlacedLayer,
     Pool,
     Requantization,
-    Sides,
+    Step,
     Tensor,
 )
-from qmlir.numerics import Array
 
 VECTOR, WEIGHT_TILE, SUM_VECTOR, MICRO_OP = 16, 256, 64, 4
 """Bytes of what addresses count."""
@@ -51,7 +49,7 @@ class Vta(LayerEncoder):
 
     def refuses(self, layer: Layer) -> str | None:
         try:
-            _begun(layer, Constants(UNPLACED))
+            _parts(layer, Constants(UNPLACED))
         except Refusal as reason:
             return str(reason)
         return None
@@ -66,7 +64,7 @@ class Vta(LayerEncoder):
 
     def constants(self, layer: Layer) -> Sequence[bytes]:
         constants = Constants(UNPLACED)
-        _ = list(_begun(layer, constants))
+        _ = list(_parts(layer, constants))
         return constants.contents
 
     def encode(self, layers: Iterator[PlacedLayer]) -> Iterator[Sequence[int]]:
@@ -76,11 +74,11 @@ class Vta(LayerEncoder):
                 tuple(address // VECTOR for address in placed.inputs), placed.output // VECTOR,
                 micro_ops // MICRO_OP, weights // WEIGHT_TILE, sums // SUM_VECTOR,
             )  # fmt: skip
-            stream = linked(list(_begun(placed.layer, Constants(places))))
+            stream = linked(list(_parts(placed.layer, Constants(places))))
             yield [each.word for each in stream]
 
 
-def _begun(layer: Layer, constants: Constants) -> Iterator[Part]:
+def _parts(layer: Layer, constants: Constants) -> Iterator[Part]:
     """The parts of a layer's result; the constants are complete after the last one.
 
     Raises:
@@ -138,12 +136,12 @@ def _products(
     windows: Windows,
     weights: Weights,
     epilogue: Epilogue,
-    rest: Sequence[object],
+    rest: Sequence[Step],
     constants: Constants,
     number: int = 1,
 ) -> Iterator[Part]:
     windows.check()
-    behind(epilogue, rest, number)  # type: ignore[arg-type]
+    behind(epilogue, rest, number)
     low, high = int(epilogue.lower.min()), int(epilogue.upper.max())
     if low < LEAST or high > MOST:
         raise Refusal(f"VTA stores the low 8 bits of sums, which here reach from {low} to {high}")

@@ -1,8 +1,9 @@
 """VTA's instructions as data, as words of 128 bits, and as text.
 
 A stream is read by three units: `load` fetches data and weights, `compute` fetches micro-ops and sums and does all
-arithmetic, `store` writes results. Each runs its instructions in order. The compute unit has the load unit before it and
-the store unit behind it; a unit waits for a token of a neighbour (`pop`), and gives it one when it has finished (`push`).
+arithmetic, `store` writes results. Each runs its instructions in order. The compute unit has the load unit before it
+and the store unit behind it; a unit waits for a token of a neighbour (`pop`), and gives it one when it has finished
+(`push`).
 
     >>> word = Load(memory=Buffer.DATA, address=3, columns=16, rows=1, stride=16, push_next=1).word
     >>> print(text_of(instruction(word)))
@@ -237,9 +238,9 @@ class MicroOp(NamedTuple):
         return self.to | self.source << 11 | self.weights << 22
 
 
-Any_: TypeAlias = Load | Store | Gemm | Finish | Alu
+AnyInstruction: TypeAlias = Load | Store | Gemm | Finish | Alu
 
-KINDS: dict[int, type[Any_]] = {kind.OPCODE: kind for kind in (Load, Store, Gemm, Finish, Alu)}
+KINDS: dict[int, type[AnyInstruction]] = {kind.OPCODE: kind for kind in (Load, Store, Gemm, Finish, Alu)}
 _ENUMS: dict[str, type[IntEnum]] = {"memory": Buffer, "operation": Operation}
 
 
@@ -250,7 +251,7 @@ def _named(kind: type[IntEnum], value: int, where: str) -> IntEnum:
     return kind(value)
 
 
-def instruction(word: int) -> Any_:
+def instruction(word: int) -> AnyInstruction:
     """Returns the instruction that a word of 128 bits says; bits between fields mean nothing.
 
     Raises:
@@ -271,7 +272,7 @@ def instruction(word: int) -> Any_:
     return kind(**given)
 
 
-def text_of(each: Any_) -> str:
+def text_of(each: AnyInstruction) -> str:
     """An instruction as text: its mnemonic, and the fields that differ from what a field is without a word."""
     shown = [each.name]
     for field in fields(each):
@@ -281,7 +282,7 @@ def text_of(each: Any_) -> str:
     return " ".join(shown)
 
 
-def parse(line: str) -> Any_:
+def parse(line: str) -> AnyInstruction:
     """Returns the instruction that a line of text says.
 
     Raises:

@@ -1,8 +1,9 @@
 """A functional model of VTA: what a stream of instructions makes of the memory, bit for bit, without times.
 
-Sums wrap at 32 bits. Every step of arithmetic writes the low 8 bits of its result to the result buffer as well, which is
-all that a store can see. The three units run their instructions in order and wait for each other's tokens; which of the
-units that could go on does so first is a parameter, so that a stream whose tokens are too few is found by its bits.
+Sums wrap at 32 bits. Every step of arithmetic writes the low 8 bits of its result to the result buffer as well, which
+is all that a store can see. The three units run their instructions in order and wait for each other's tokens; which of
+the units that could go on does so first is a parameter, so that a stream whose tokens are too few is found by its
+bits.
 """
 
 from collections import deque
@@ -14,7 +15,7 @@ import numpy as np
 from qmlir.backends.hardware.vta.instructions import (
     MEMORIES,
     Alu,
-    Any_,
+    AnyInstruction,
     Buffer,
     Finish,
     Gemm,
@@ -88,11 +89,11 @@ class Machine:
             try:
                 self._step(each)
             except InstructionError as error:
-                error.where = f"instruction {number}, {text_of(each)}"
-                raise InstructionError(error.need, where=error.where, got=error.got) from None
+                where = f"instruction {number}, {text_of(each)}"
+                raise InstructionError(error.need, where=where, got=error.got) from None
             self.counts[each.name] = self.counts.get(each.name, 0) + 1
 
-    def _step(self, each: Any_) -> None:
+    def _step(self, each: AnyInstruction) -> None:
         match each:
             case Load():
                 self._load(each)
@@ -233,15 +234,17 @@ def _independent(to: Array, source: Array | None) -> list[Array]:
         if (written[source] >= steps).all():
             return [steps]
     parts, first, seen = list[Array](), 0, set[int]()
-    for n, place in enumerate(to.tolist()):
+    for n in range(len(to)):
+        place = int(to[n])
         if place in seen or (source is not None and int(source[n]) in seen):
             parts.append(steps[first:n])
-            first, seen = n, set()
+            first = n
+            seen.clear()
         seen.add(place)
     return [*parts, steps[first:]]
 
 
-def _neighbours(each: Any_) -> tuple[list[tuple[Unit, Unit]], list[tuple[Unit, Unit]]]:
+def _neighbours(each: AnyInstruction) -> tuple[list[tuple[Unit, Unit]], list[tuple[Unit, Unit]]]:
     """The ways of the tokens that an instruction takes, and of those that it gives: (from, to)."""
     unit = each.unit
     before = Unit(unit.value - 1) if unit is not Unit.LOAD else None
@@ -253,11 +256,11 @@ def _neighbours(each: Any_) -> tuple[list[tuple[Unit, Unit]], list[tuple[Unit, U
     return taken, given
 
 
-def _ready(each: Any_, tokens: dict[tuple[Unit, Unit], int]) -> bool:
+def _ready(each: AnyInstruction, tokens: dict[tuple[Unit, Unit], int]) -> bool:
     return all(tokens.get(way, 0) for way in _neighbours(each)[0])
 
 
-def _exchange(each: Any_, tokens: dict[tuple[Unit, Unit], int]) -> None:
+def _exchange(each: AnyInstruction, tokens: dict[tuple[Unit, Unit], int]) -> None:
     taken, given = _neighbours(each)
     for way in taken:
         tokens[way] -= 1

@@ -7,10 +7,10 @@ pad with 0, which may be the maximum of what is below 0, so data are brought wit
 from collections.abc import Iterator, Sequence
 
 from qmlir.backends.hardware.vta.epilogue import Act, Immediate, Refusal
-from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation, Store
+from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation
 from qmlir.backends.hardware.vta.products import DATA, MOST_STEP, SUMS, WEIGHTS, Constants, diagonal, with_micro_ops
 from qmlir.backends.hardware.vta.stream import Part, Piece
-from qmlir.backends.hardware.vta.windows import Tile, Windows, data_load, even, tiles
+from qmlir.backends.hardware.vta.windows import Span, Tile, Windows, data_load, even, stores, tiles
 
 LEAST = -128
 
@@ -60,7 +60,7 @@ class Maxima:
         best = turn * SUMS
         copy = best + tile.number * tile.pixels
         piece = Piece()
-        bare = [type(span)(span.first, span.size, 0, 0) for span in (rows, columns)]
+        bare = [Span(span.first, span.size, 0, 0) for span in (rows, columns)]
         address = self.constants.places.inputs[0]
         piece.loads += [
             data_load(address, block, windows.data, bare, turn * DATA + n * held) for n, block in enumerate(blocks)
@@ -83,16 +83,7 @@ class Maxima:
             piece.computed += self._looped(some, step)
         for act in self.acts:
             piece.computed += self._step(best, tile.number * tile.pixels, act.operation, act.value)
-        all_rows, all_columns = windows.result
-        stores = [
-            Store(
-                buffer_address=best + n * tile.pixels, rows=tile.height, columns=tile.width, stride=all_columns,
-                address=self.constants.places.output
-                + (block * all_rows + tile.rows[0]) * all_columns + tile.columns[0],
-            )
-            for n, block in enumerate(blocks)
-        ]  # fmt: skip
-        return Part([piece], stores)
+        return Part([piece], stores(tile, windows.result, best, self.constants.places.output))
 
     def _looped(self, some: Sequence[MicroOp], step: Gemm | Alu) -> list[Load | Gemm | Alu]:
         return with_micro_ops(self.constants.micro_ops, some, step)

@@ -1,21 +1,22 @@
 """Sums of products of windows as instructions: convolutions, fully connected layers, means, sums of tensors.
 
-The weights are tiles of 16 outputs of 16 inputs. Steps of the array that follow each other add to different sums, as far
-as a part of the result has several: for each element of the windows an instruction, whose micro-ops are a row of results.
+The weights are tiles of 16 outputs of 16 inputs. Steps of the array that follow each other add to different sums, as
+far as a part of the result has several, because the array does not wait for a sum that is on its way: there is an
+instruction for each element of the windows, whose micro-ops are a row of results.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import ceil
 
 import numpy as np
 
 from qmlir.backends.hardware.vta.epilogue import FACTOR, Act, Immediate, Merge, PerChannel, Refusal, Sign
-from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation, Store
+from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation
 from qmlir.backends.hardware.vta.layout import LANES, blocks
 from qmlir.backends.hardware.vta.stream import HALF, MicroOps, Part, Piece
-from qmlir.backends.hardware.vta.windows import Tile, Windows, data_load, even, tiles
+from qmlir.backends.hardware.vta.windows import Tile, Windows, data_load, even, stores, tiles
 from qmlir.devices.model.layer import Convolution, Pair
 from qmlir.numerics import Array
 
@@ -241,14 +242,7 @@ class Products:
                     part.pieces[-1].computed += self._signed(at, result)
                 case PerChannel():
                     part.pieces[-1].computed += self._added(act, tile, at)
-        rows, columns = self.windows.result
-        part.stores += [
-            Store(
-                buffer_address=at + n * tile.pixels, rows=tile.height, columns=tile.width, stride=columns,
-                address=self.constants.places.output + block * rows * columns + tile.rows[0] * columns + tile.columns[0],
-            )
-            for n, block in enumerate(range(*tile.blocks))
-        ]  # fmt: skip
+        part.stores += stores(tile, self.windows.result, at, self.constants.places.output)
         return part
 
     def _looped(self, some: Sequence[MicroOp], step: Gemm | Alu) -> list[Load | Gemm | Alu]:
@@ -348,7 +342,7 @@ class Products:
             if not depth:
                 continue
             lies = [(firsts[block] + begin) * self.elements for block in some]
-            even_steps = len({after - before for before, after in zip(lies, lies[1:], strict=False)}) <= 1
+            even_steps = len({after - before for before, after in pairwise(lies)}) <= 1
             stride = lies[1] - lies[0] if len(lies) > 1 else depth * self.elements
             for n, address in enumerate(lies):
                 if even_steps and n:

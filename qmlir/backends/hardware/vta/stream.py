@@ -2,7 +2,7 @@
 
 A part of a result is made of pieces. Each piece is what the load unit brings at once and what the compute unit makes of
 it. Pieces use the two halves of the buffers for data and weights in turn, parts those for sums and results, so that the
-load unit brings a piece while the one before it is computed, and the store unit writes a part while the next is computed.
+load unit brings a piece while the one before it is computed, and the store unit writes a part while the next is made.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from qmlir.backends.hardware.vta.instructions import MEMORIES, Alu, Any_, Buffer, Finish, Gemm, Load, MicroOp, Store
+from qmlir.backends.hardware.vta.instructions import (
+    MEMORIES,
+    Alu,
+    AnyInstruction,
+    Buffer,
+    Finish,
+    Gemm,
+    Load,
+    MicroOp,
+    Store,
+)
 
 HALF = {buffer: MEMORIES[buffer].elements // 2 for buffer in (Buffer.DATA, Buffer.WEIGHTS, Buffer.SUMS)}
 """Elements of half a buffer."""
@@ -70,9 +80,9 @@ class MicroOps:
         return [load], first, self._end
 
 
-def linked(parts: Sequence[Part]) -> list[Any_]:
+def linked(parts: Sequence[Part]) -> list[AnyInstruction]:
     """Returns the instructions of parts in order, with their tokens, and a `finish`; no token is left over."""
-    stream, piece_number = list[Any_](), 0
+    stream, piece_number = list[AnyInstruction](), 0
     pieces = sum(len(part.pieces) for part in parts)
     for number, part in enumerate(parts):
         for turn, piece in enumerate(part.pieces):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from qmlir.backends.hardware.vta.epilogue import Refusal
-from qmlir.backends.hardware.vta.instructions import Buffer, Load
+from qmlir.backends.hardware.vta.instructions import Buffer, Load, Store
 from qmlir.devices.model.layer import Pair, Sides
 
 MOST_PADDING = 15
@@ -146,3 +146,15 @@ def data_load(address: int, plane: int, data: Pair, spans: Sequence[Span], at: i
         address=address + plane * data[0] * data[1] + rows.first * data[1] + columns.first,
         above=rows.before, below=rows.behind, left=columns.before, right=columns.behind,
     )  # fmt: skip
+
+
+def stores(tile: Tile, result: Pair, at: int, address: int) -> list[Store]:
+    """The stores of a part of the result, which lies block by block from `at` on in the result buffer."""
+    rows, columns = result
+    return [
+        Store(
+            buffer_address=at + n * tile.pixels, rows=tile.height, columns=tile.width, stride=columns,
+            address=address + (block * rows + tile.rows[0]) * columns + tile.columns[0],
+        )
+        for n, block in enumerate(range(*tile.blocks))
+    ]  # fmt: skip
