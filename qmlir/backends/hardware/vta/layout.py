@@ -1,7 +1,7 @@
 """Tensors as VTA has them in external memory: vectors of 16 channels.
 
 A tensor [1, rows, columns, channels] of int8 lies as [blocks, rows, columns, 16], where a block is 16 channels; lanes
-behind the last channel are 0. So a load of the device brings a window of a block, with its padding.
+behind the last channel mean nothing. So a load of the device brings a window of a block, with its padding.
 """
 
 import numpy as np

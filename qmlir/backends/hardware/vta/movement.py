@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from qmlir.backends.hardware.vta.epilogue import Refusal
-from qmlir.backends.hardware.vta.instructions import Buffer, Gemm, Load, MicroOp, Store
+from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation, Store
 from qmlir.backends.hardware.vta.layout import LANES, blocks
 from qmlir.backends.hardware.vta.products import DATA, SUMS, WEIGHTS, Constants, with_micro_ops
 from qmlir.backends.hardware.vta.stream import Part, Piece
@@ -148,6 +148,9 @@ class Gathered:
         tile_at = {tile: turn * WEIGHTS + n for n, tile in enumerate(tiles)}
         held = self.constants.micro_ops
         piece.computed += with_micro_ops(held, [MicroOp(at)], Gemm(reset=1, inner=end - first, to_inner=1))
+        if not all(steps):  # a reset leaves other numbers in the results than in the sums
+            zero = Alu(operation=Operation.ADD, immediate=1, inner=end - first, to_inner=1)
+            piece.computed += with_micro_ops(held, [MicroOp(at)], zero)
         for depth in range(max(map(len, steps), default=0)):
             some = [
                 MicroOp(at + n, where[found[depth][0]], tile_at[found[depth][1]])

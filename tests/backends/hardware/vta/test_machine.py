@@ -23,7 +23,7 @@ from qmlir.backends.hardware.vta.machine import Machine
 from qmlir.errors import QmlirError
 from tests.backends.hardware.vta.programs import Program, faulty, programs
 
-ORDERS = [(), (Unit.LOAD,), (Unit.COMPUTE,), (Unit.STORE, Unit.COMPUTE)]
+ORDERS = [(), (Unit.LOAD, Unit.COMPUTE), (Unit.COMPUTE,), (Unit.STORE, Unit.COMPUTE)]
 
 
 @pytest.fixture(scope="module")
