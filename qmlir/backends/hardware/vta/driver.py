@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qmlir.backends.hardware.vta.instructions import WORD_BITS
-from qmlir.backends.hardware.vta.layout import LANES, blocks, from_vectors, to_vectors
+from qmlir.backends.hardware.vta.layout import LANES, from_vectors, to_vectors, vectors_of
 from qmlir.backends.hardware.vta.machine import Machine
 from qmlir.backends.layered import LayerProgram
 from qmlir.devices.model.layer import PlacedLayer, Tensor
@@ -79,16 +79,15 @@ class Driver:
 
     def put(self, tensor: Tensor, values: Array) -> None:
         """Writes a tensor's int8 values to its place."""
-        held = to_vectors(values.reshape(tensor.shape)).view(np.uint8).reshape(-1)
+        held = to_vectors(values.astype(np.int8).reshape(tensor.shape)).view(np.uint8).reshape(-1)
         at = self.program.addresses[tensor.name]
         self.machine.memory[at : at + held.size] = held
 
     def get(self, tensor: Tensor) -> Array:
         """Reads a tensor's int8 values [images, rows, columns, channels] from its place."""
-        _, rows, columns, channels = tensor.shape
         at = self.program.addresses[tensor.name]
-        held = self.machine.memory[at : at + blocks(channels) * rows * columns * LANES]
-        return from_vectors(held, tensor.shape)
+        held = self.machine.memory[at : at + vectors_of(tensor.shape) * LANES]
+        return from_vectors(held.view(np.int8), tensor.shape)
 
     def run(self, layer: PlacedLayer) -> None:
         """Runs the stream of a layer, which the device reads from memory.

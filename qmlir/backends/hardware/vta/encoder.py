@@ -15,7 +15,7 @@ import numpy as np
 
 from qmlir.backends.hardware.vta.epilogue import Epilogue, Refusal, behind, check_factor, factors, power_of
 from qmlir.backends.hardware.vta.instructions import WORD_BITS
-from qmlir.backends.hardware.vta.layout import LANES, blocks, to_vectors
+from qmlir.backends.hardware.vta.layout import LANES, blocks, to_vectors, vectors_of
 from qmlir.backends.hardware.vta.maxima import Maxima
 from qmlir.backends.hardware.vta.movement import Gathered
 from qmlir.backends.hardware.vta.products import Constants, Places, Products, Weights, diagonal, weights_of
@@ -38,7 +38,6 @@ from qmlir.devices.model.layer import (
 VECTOR, WEIGHT_TILE, SUM_VECTOR, MICRO_OP = 16, 256, 64, 4
 """Bytes of what addresses count."""
 
-UNPLACED = Places((0, 0, 0, 0), 0, 0, 0, 0)
 LEAST, MOST = -128, 127
 
 
@@ -49,33 +48,63 @@ class Vta(LayerEncoder):
 
     def refuses(self, layer: Layer) -> str | None:
         try:
-            _parts(layer, Constants(UNPLACED))
+            _parts(layer, _constants(layer))
         except Refusal as reason:
             return str(reason)
         return None
 
     def size(self, tensor: Tensor) -> int:
-        images, rows, columns, channels = tensor.shape
-        return images * rows * columns * blocks(channels) * LANES * tensor.bits // 8
+        return vectors_of(tensor.shape) * LANES * tensor.bits // 8
 
     def contents(self, tensor: Tensor) -> bytes:
         assert tensor.contents is not None
-        return to_vectors(tensor.contents).tobytes()
+        return to_vectors(tensor.contents.astype(np.int8)).tobytes()
 
     def constants(self, layer: Layer) -> Sequence[bytes]:
-        constants = Constants(UNPLACED)
+        constants = _constants(layer)
         _ = list(_parts(layer, constants))
         return constants.contents
 
     def encode(self, layers: Iterator[PlacedLayer]) -> Iterator[Sequence[int]]:
         for placed in layers:
-            micro_ops, weights, sums = placed.constants
-            places = Places(
-                tuple(address // VECTOR for address in placed.inputs), placed.output // VECTOR,
-                micro_ops // MICRO_OP, weights // WEIGHT_TILE, sums // SUM_VECTOR,
-            )  # fmt: skip
-            stream = linked(list(_parts(placed.layer, Constants(places))))
+            constants = _constants(placed.layer, placed.inputs, placed.output, placed.constants)
+            stream = linked(list(_parts(placed.layer, constants)))
             yield [each.word for each in stream]
+
+
+def _constants(
+    layer: Layer, inputs: tuple[int, ...] = (), output: int = 0, constants: tuple[int, ...] = (0, 0, 0)
+) -> Constants:
+    """Holds the constants of a layer, whose tensors and constants lie at byte addresses; without any, at 0."""
+    micro_ops, weights, sums = constants
+    images = layer.output.shape[0]
+    steps = tuple(vectors_of(tensor.shape) // max(images, 1) for tensor in (*layer.inputs, layer.output))
+    vectors = tuple(address // VECTOR for address in inputs or (0,) * len(layer.inputs))
+    places = Places(
+        vectors, output // VECTOR, micro_ops // MICRO_OP, weights // WEIGHT_TILE, sums // SUM_VECTOR, images, steps
+    )
+    return Constants(places)
+
+
+def _check(layer: Layer) -> None:
+    """Refuses tensors that no instruction reads.
+
+    Raises:
+        Refusal: There are such tensors.
+    """
+    for tensor in (*layer.inputs, layer.output):
+        if tensor.bits != 8:
+            raise Refusal(f"VTA computes tensors of 8 bits an element, got {tensor.bits}")
+        if not all(tensor.shape):
+            raise Refusal("VTA computes tensors with elements, got none")
+    first, result = layer.steps[0], layer.output.shape
+    if isinstance(first, Movement):
+        return
+    if layer.inputs[0].shape[0] != result[0]:
+        raise Refusal(f"VTA computes as many images as it reads, got {result[0]}")
+    for tensor in layer.inputs if isinstance(first, Addition) else layer.inputs[1:]:
+        if tensor.shape != result:
+            raise Refusal(f"VTA adds tensors of one shape, got {tensor.shape} for {result}")
 
 
 def _parts(layer: Layer, constants: Constants) -> Iterator[Part]:
@@ -84,20 +113,16 @@ def _parts(layer: Layer, constants: Constants) -> Iterator[Part]:
     Raises:
         Refusal: The device cannot compute the layer.
     """
-    for tensor in (*layer.inputs, layer.output):
-        if tensor.shape[0] != 1 or tensor.bits != 8:
-            raise Refusal(f"VTA computes one image of 8 bits an element, got {tensor.shape[0]} of {tensor.bits} bits")
-        if not all(tensor.shape):
-            raise Refusal("VTA computes tensors with elements, got none")
-    (_, rows, columns, channels), (_, out_rows, out_columns, outputs) = layer.inputs[0].shape, layer.output.shape
+    _check(layer)
     first, *rest = layer.steps
+    if isinstance(first, Movement):
+        if rest:
+            raise Refusal("VTA moves data in a layer of its own")
+        return Gathered(first, layer.inputs, layer.output, constants).parts()
+    (_, rows, columns, channels), (_, out_rows, out_columns, outputs) = layer.inputs[0].shape, layer.output.shape
     data, result = (rows, columns), (out_rows, out_columns)
     point = Windows(data, data, (1, 1), (1, 1), (1, 1), (0, 0, 0, 0))
     match first:
-        case Movement():
-            if rest:
-                raise Refusal("VTA moves data in a layer of its own")
-            return Gathered(first, layer.inputs, layer.output, constants).parts()
         case Convolution():
             windows = Windows(data, result, first.kernel, first.stride, first.dilation, first.padding)
             return _products(windows, weights_of(first), _sums(first), rest, constants)

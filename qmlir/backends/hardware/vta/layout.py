@@ -1,7 +1,8 @@
 """Tensors as VTA has them in external memory: vectors of 16 channels.
 
-A tensor [1, rows, columns, channels] of int8 lies as [blocks, rows, columns, 16], where a block is 16 channels; lanes
-behind the last channel mean nothing. So a load of the device brings a window of a block, with its padding.
+A tensor [images, rows, columns, channels] of int8 lies as [images, blocks, rows, columns, 16], where a block is 16
+channels; lanes behind the last channel mean nothing. So a load of the device brings a window of a block, with its
+padding.
 """
 
 import numpy as np
@@ -17,16 +18,23 @@ def blocks(channels: int) -> int:
     return -(-channels // LANES)
 
 
-def to_vectors(tensor: Array) -> Array:
-    """Returns a tensor [1, rows, columns, channels] as int8 [blocks, rows, columns, 16]."""
-    _, rows, columns, channels = tensor.shape
-    padded = np.zeros((rows, columns, blocks(channels) * LANES), np.int8)
-    padded[:, :, :channels] = tensor[0]
-    return np.ascontiguousarray(padded.reshape(rows, columns, -1, LANES).transpose(2, 0, 1, 3))
+def vectors_of(shape: tuple[int, ...]) -> int:
+    """The vectors of a tensor of a shape [images, rows, columns, channels]."""
+    images, rows, columns, channels = shape
+    return images * rows * columns * blocks(channels)
+
+
+def to_vectors(tensor: Array, fill: int = 0) -> Array:
+    """Returns a tensor [images, rows, columns, channels] as [images, blocks, rows, columns, 16] of its type."""
+    images, rows, columns, channels = tensor.shape
+    padded = np.full((images, rows, columns, blocks(channels) * LANES), fill, tensor.dtype)
+    padded[..., :channels] = tensor
+    split = padded.reshape(images, rows, columns, -1, LANES)
+    return np.ascontiguousarray(split.transpose(0, 3, 1, 2, 4))
 
 
 def from_vectors(vectors: Array, shape: tuple[int, ...]) -> Array:
-    """Returns the tensor [1, rows, columns, channels] of vectors, which may be bytes of any shape."""
-    _, rows, columns, channels = shape
-    held = np.ascontiguousarray(vectors).view(np.int8).reshape(blocks(channels), rows, columns, LANES)
-    return np.ascontiguousarray(held.transpose(1, 2, 0, 3).reshape(1, rows, columns, -1)[..., :channels])
+    """Returns the tensor [images, rows, columns, channels] of vectors, an array of as many elements."""
+    images, rows, columns, channels = shape
+    held = vectors.reshape(images, blocks(channels), rows, columns, LANES).transpose(0, 2, 3, 1, 4)
+    return np.ascontiguousarray(held.reshape(images, rows, columns, -1)[..., :channels])

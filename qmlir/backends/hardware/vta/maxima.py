@@ -5,10 +5,20 @@ pad with 0, which may be the maximum of what is below 0, so data are brought wit
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from qmlir.backends.hardware.vta.epilogue import Act, Immediate, Refusal
 from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation
-from qmlir.backends.hardware.vta.products import DATA, MOST_STEP, SUMS, WEIGHTS, Constants, diagonal, with_micro_ops
+from qmlir.backends.hardware.vta.products import (
+    DATA,
+    MOST_STEP,
+    SUMS,
+    WEIGHTS,
+    Constants,
+    Places,
+    diagonal,
+    with_micro_ops,
+)
 from qmlir.backends.hardware.vta.stream import Part, Piece
 from qmlir.backends.hardware.vta.windows import Span, Tile, Windows, data_load, even, stores, tiles
 
@@ -50,10 +60,11 @@ class Maxima:
 
     def parts(self) -> Iterator[Part]:
         """Yields the parts of the result."""
-        for n, tile in enumerate(tiles((self.number, *self.windows.result), self.size)):
-            yield self._part(tile, n % 2)
+        divided = list(tiles((self.number, *self.windows.result), self.size))
+        for n, (places, tile) in enumerate(product(self.constants.places.each, divided)):
+            yield self._part(places, tile, n % 2)
 
-    def _part(self, tile: Tile, turn: int) -> Part:
+    def _part(self, places: Places, tile: Tile, turn: int) -> Part:
         windows, blocks = self.windows, range(*tile.blocks)
         rows, columns = windows.span(0, tile.rows[0], tile.height), windows.span(1, tile.columns[0], tile.width)
         plane, held = rows.extent * columns.extent, rows.size * columns.size
@@ -61,9 +72,9 @@ class Maxima:
         copy = best + tile.number * tile.pixels
         piece = Piece()
         bare = [Span(span.first, span.size, 0, 0) for span in (rows, columns)]
-        address = self.constants.places.inputs[0]
         piece.loads += [
-            data_load(address, block, windows.data, bare, turn * DATA + n * held) for n, block in enumerate(blocks)
+            data_load(places.inputs[0], block, windows.data, bare, turn * DATA + n * held)
+            for n, block in enumerate(blocks)
         ]
         piece.loads.append(Load(memory=Buffer.WEIGHTS, buffer_address=turn * WEIGHTS, address=self._identity, stride=1))
         piece.computed += self._least(best, tile.number * tile.pixels)
@@ -83,7 +94,7 @@ class Maxima:
             piece.computed += self._looped(some, step)
         for act in self.acts:
             piece.computed += self._step(best, tile.number * tile.pixels, act.operation, act.value)
-        return Part([piece], stores(tile, windows.result, best, self.constants.places.output))
+        return Part([piece], stores(tile, windows.result, best, places.output))
 
     def _looped(self, some: Sequence[MicroOp], step: Gemm | Alu) -> list[Load | Gemm | Alu]:
         return with_micro_ops(self.constants.micro_ops, some, step)

@@ -5,13 +5,12 @@ result's elements. A result whose elements lie in several vectors is the sum of 
 """
 
 from collections.abc import Iterator, Sequence
-from math import prod
 
 import numpy as np
 
 from qmlir.backends.hardware.vta.epilogue import Refusal
 from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation, Store
-from qmlir.backends.hardware.vta.layout import LANES, blocks
+from qmlir.backends.hardware.vta.layout import LANES, from_vectors, to_vectors, vectors_of
 from qmlir.backends.hardware.vta.products import DATA, SUMS, WEIGHTS, Constants, with_micro_ops
 from qmlir.backends.hardware.vta.stream import Part, Piece
 from qmlir.devices.model.layer import Movement, Tensor
@@ -62,26 +61,12 @@ def sources(step: Movement, inputs: Sequence[Tensor], output: Tensor) -> Array:
     """
     given, first = list[Array](), 0
     for tensor, shape in zip(inputs, step.shapes, strict=False):
-        number = prod(tensor.shape[1:3]) * blocks(tensor.shape[3]) * LANES
-        places = _to_tensor(first + np.arange(number), tensor.shape)
+        number = vectors_of(tensor.shape) * LANES
+        places = from_vectors(first + np.arange(number), tensor.shape)
         given.append(places.reshape(shape))
         first += number
     result = moved(step, given).reshape(output.shape)
-    return _to_lanes(result)
-
-
-def _to_tensor(elements: Array, shape: tuple[int, ...]) -> Array:
-    """The elements of vectors as a tensor [1, rows, columns, channels]; as `from_vectors`, for any type."""
-    _, rows, columns, channels = shape
-    held = elements.reshape(blocks(channels), rows, columns, LANES).transpose(1, 2, 0, 3)
-    return held.reshape(1, rows, columns, -1)[..., :channels]
-
-
-def _to_lanes(tensor: Array) -> Array:
-    _, rows, columns, channels = tensor.shape
-    padded = np.full((rows, columns, blocks(channels) * LANES), NOTHING, np.int64)
-    padded[:, :, :channels] = tensor[0]
-    return padded.reshape(rows, columns, -1, LANES).transpose(2, 0, 1, 3).reshape(-1, LANES)
+    return to_vectors(result, NOTHING).reshape(-1, LANES)
 
 
 class Gathered:
@@ -100,7 +85,7 @@ class Gathered:
     def __init__(self, step: Movement, inputs: Sequence[Tensor], output: Tensor, constants: Constants):
         self.constants = constants
         self._sources = sources(step, inputs, output)
-        self._firsts = np.cumsum([0, *(prod(tensor.shape[1:3]) * blocks(tensor.shape[3]) for tensor in inputs)])
+        self._firsts = np.cumsum([0, *(vectors_of(tensor.shape) for tensor in inputs)])
         self._ranges = list(self._divided())
 
     def _divided(self) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,7 @@ instruction for each element of the windows, whose micro-ops are a row of result
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, product
 from math import ceil
 
 import numpy as np
@@ -75,13 +75,28 @@ def weights_of(step: Convolution) -> Weights:
 
 @dataclass(frozen=True)
 class Places:
-    """Addresses in external memory, each in elements of what lies there; the inputs and the output in vectors."""
+    """Addresses in external memory, each in elements of what lies there; the inputs and the output in vectors.
+
+    images  how many images the tensors hold
+    steps   vectors of an image of each input, and of the output behind them
+    """
 
     inputs: tuple[int, ...]
     output: int
     micro_ops: int
     weights: int
     sums: int
+    images: int
+    steps: tuple[int, ...]
+
+    @property
+    def each(self) -> "Iterator[Places]":
+        """The places of each image."""
+        for image in range(self.images):
+            *inputs, output = (
+                at + image * step for at, step in zip((*self.inputs, self.output), self.steps, strict=True)
+            )
+            yield replace(self, inputs=tuple(inputs), output=output)
 
 
 class Constants:
@@ -215,19 +230,19 @@ class Products:
 
     def parts(self) -> Iterator[Part]:
         """Yields the parts of the result."""
-        pieces = 0
-        for n, tile in enumerate(tiles((self.number, *self.windows.result), self.sizes.tile)):
-            part = self._part(tile, n % 2 * SUMS, pieces)
+        pieces, divided = 0, list(tiles((self.number, *self.windows.result), self.sizes.tile))
+        for n, (places, tile) in enumerate(product(self.constants.places.each, divided)):
+            part = self._part(places, tile, n % 2 * SUMS, pieces)
             pieces += len(part.pieces)
             yield part
 
-    def _part(self, tile: Tile, at: int, pieces: int) -> Part:
+    def _part(self, places: Places, tile: Tile, at: int, pieces: int) -> Part:
         part, result = Part(), tile.number * tile.pixels
         reads = self.weights.reads[slice(*tile.blocks)]
         most = max(end - begin for begin, end in reads)
         for begin in range(0, most, self.sizes.blocks):
             turn = (pieces + len(part.pieces)) % 2
-            piece = self._piece(tile, at, turn, begin, min(begin + self.sizes.blocks, most))
+            piece = self._piece(places.inputs[0], tile, at, turn, begin, min(begin + self.sizes.blocks, most))
             if begin == 0:
                 piece.computed[:0] = self._reset(at, result)
             part.pieces.append(piece)
@@ -235,14 +250,14 @@ class Products:
             match act:
                 case Merge():
                     turn = (pieces + len(part.pieces)) % 2
-                    part.pieces.append(self._merged(act, tile, at, turn))
+                    part.pieces.append(self._merged(act, places.inputs[act.number], tile, at, turn))
                 case Immediate(operation, value):
                     part.pieces[-1].computed += self._step(at, result, operation, value)
                 case Sign():
                     part.pieces[-1].computed += self._signed(at, result)
                 case PerChannel():
                     part.pieces[-1].computed += self._added(act, tile, at)
-        part.stores += stores(tile, self.windows.result, at, self.constants.places.output)
+        part.stores += stores(tile, self.windows.result, at, places.output)
         return part
 
     def _looped(self, some: Sequence[MicroOp], step: Gemm | Alu) -> list[Load | Gemm | Alu]:
@@ -272,7 +287,7 @@ class Products:
         some = [MicroOp(at + n * tile.pixels, behind + n) for n in range(tile.number)]
         return [load, *self._looped(some, Alu(operation=Operation.ADD, inner=tile.pixels, to_inner=1))]
 
-    def _merged(self, act: Merge, tile: Tile, at: int, turn: int) -> Piece:
+    def _merged(self, act: Merge, other: int, tile: Tile, at: int, turn: int) -> Piece:
         """Adds another tensor of the result's shape."""
         piece, (rows, columns) = Piece(), self.windows.result
         weights, address = self._diagonals[act]
@@ -282,14 +297,14 @@ class Products:
             piece.loads.append(
                 Load(
                     memory=Buffer.DATA, buffer_address=turn * DATA + n * tile.pixels, rows=tile.height,
-                    columns=tile.width, stride=columns, address=self.constants.places.inputs[act.number] + begin,
+                    columns=tile.width, stride=columns, address=other + begin,
                 )
             )  # fmt: skip
         step = Gemm(outer=weights.repeat, inner=tile.number * tile.pixels, to_inner=1, from_inner=1)
         piece.computed += self._looped([MicroOp(at, turn * DATA, turn * WEIGHTS)], step)
         return piece
 
-    def _piece(self, tile: Tile, at: int, turn: int, begin: int, end: int) -> Piece:
+    def _piece(self, address: int, tile: Tile, at: int, turn: int, begin: int, end: int) -> Piece:
         """The products with blocks `begin` to `end` of those that each block of the result reads."""
         piece, windows, weights = Piece(), self.windows, self.weights
         spans = windows.span(0, *_sized(tile.rows)), windows.span(1, *_sized(tile.columns))
@@ -300,7 +315,6 @@ class Products:
             own[block] = (min(low + begin, high), min(low + end, high))
         held = sorted({each for pair in own.values() for each in range(*pair)})
         where = {block: turn * DATA + n * plane for n, block in enumerate(held)}
-        address = self.constants.places.inputs[0]
         piece.loads += [data_load(address, block, windows.data, spans, where[block]) for block in held]
         tiles_at = dict[int, int]()
         used = 0

@@ -58,7 +58,7 @@ def run(
     model.run(words, first)
     before[at : at + size] = model.memory[at : at + size]
     assert (before == model.memory).all(), "bytes beside the result were written"
-    return from_vectors(model.memory[at : at + size], layer.output.shape)
+    return from_vectors(model.memory[at : at + size].view(np.int8), layer.output.shape)
 
 
 def requantization(rng: Rng, right: int, *, channels: int = 1, bounds: tuple[int, int] | None = None) -> Requantization:

@@ -121,6 +121,17 @@ def test_a_tensor_that_is_constant() -> None:
     assert ENCODER.contents(held)[16 * 12 : 16 * 12 + 3] == contents[0, 0, 0, 16:].tobytes() + b"\0"
 
 
+@pytest.mark.parametrize("kind", DRAWN)
+def test_several_images(kind: str) -> None:
+    for seed in range(4):
+        layer = DRAWN[kind](np.random.default_rng(seed))
+        several = [replace(each, shape=(3, *each.shape[1:])) for each in (*layer.inputs, layer.output)]
+        layer = replace(layer, inputs=tuple(several[:-1]), output=several[-1])
+        given = inputs(layer, seed)
+        for first in ORDERS:
+            assert (run(layer, given, first) == evaluated(layer, given)).all(), str(layer)
+
+
 def test_micro_ops_are_brought_again_when_others_took_their_place() -> None:
     held, many = MicroOps(100), [[MicroOp(n % 2048, turn) for n in range(5000)] for turn in range(2)]
     (load,), *where = held.use(many[0])
@@ -172,8 +183,16 @@ def with_steps(*steps: Any, data: Any = X, result: Any = Y) -> Layer:
 
 
 REFUSED = {
-    "images": (with_steps(CONVOLUTION, SCALE, data=replace(X, shape=(2, 4, 4, 8))), "one image of 8 bits .*, got 2 of"),
-    "wide": (with_steps(CONVOLUTION, SCALE, result=replace(Y, bits=16)), "one image of 8 bits an element, got 1 of 16"),
+    "images": (with_steps(SCALE, data=replace(X, shape=(2, 4, 4, 8))), "as many images as it reads, got 1"),
+    "another shape": (
+        replace(with_steps(SUM), inputs=(X, tensor("z", 1, 4, 8))),
+        r"adds tensors of one shape, got \(1, 1, 4, 8\) for \(1, 4, 4, 8\)",
+    ),
+    "a shape of its own": (
+        replace(with_steps(SUM), inputs=(tensor("z", 1, 1, 8), X)),
+        r"adds tensors of one shape, got \(1, 1, 1, 8\)",
+    ),
+    "wide": (with_steps(CONVOLUTION, SCALE, result=replace(Y, bits=16)), "tensors of 8 bits an element, got 16"),
     "nothing": (with_steps(SCALE, data=replace(X, shape=(1, 0, 4, 8))), "tensors with elements, got none"),
     "zero point": (with_steps(replace(CONVOLUTION, zero_point=3), SCALE), "have no zero points, got 3"),
     "zero point of weights": (with_steps(replace(CONVOLUTION, weight_zero_point=1), SCALE), "no zero points, got 1"),
