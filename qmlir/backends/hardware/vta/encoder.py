@@ -128,7 +128,6 @@ def _parts(layer: Layer, constants: Constants) -> Iterator[Part]:
             return _products(windows, weights_of(first), _sums(first), rest, constants)
         case Pool(average=False):
             windows = Windows(data, result, first.window, first.stride, first.dilation, first.padding)
-            windows.check()
             same = np.ones(outputs, np.int64)
             epilogue = Epilogue(LEAST * same, MOST * same)
             behind(epilogue, rest, 1)
@@ -165,7 +164,7 @@ def _products(
     constants: Constants,
     number: int = 1,
 ) -> Iterator[Part]:
-    windows.check()
+    windows.check_padding()
     behind(epilogue, rest, number)
     low, high = int(epilogue.lower.min()), int(epilogue.upper.max())
     if low < LEAST or high > MOST:

@@ -54,6 +54,8 @@ class Maxima:
                 plane = self.windows.extent(0, high) * self.windows.extent(1, wide)
                 if self.windows.stride[0] * self.windows.extent(1, wide) > MOST_STEP:
                     continue
+                if not self.windows.all_read(high, wide):
+                    continue
                 if most := min(DATA // plane, SUMS // (plane + high * wide), self.number):
                     return most, high, wide
         raise Refusal(f"VTA's buffers hold no window of {self.windows.kernel[0]}x{self.windows.kernel[1]} elements")

@@ -200,6 +200,8 @@ class Products:
         plane = self._plane(high, wide)
         if plane > DATA or self.windows.stride[0] * self.windows.extent(1, wide) > MOST_STEP:
             return None
+        if not self.windows.all_read(high, wide):
+            return None
         reads = self.weights.reads
         spread = all(pair == reads[0] for pair in reads)
         if spread:

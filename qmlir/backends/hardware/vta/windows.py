@@ -51,19 +51,14 @@ class Windows:
     dilation: Pair
     padding: Sides
 
-    def check(self) -> None:
-        """Refuses windows that no load brings.
+    def check_padding(self) -> None:
+        """Refuses padding that loads do not have.
 
         Raises:
-            Refusal: Padding does not fit its field, or a window lies in the padding alone.
+            Refusal: There is such padding.
         """
-        most = max(self.padding)
-        if most > MOST_PADDING:
+        if (most := max(self.padding)) > MOST_PADDING:
             raise Refusal(f"VTA's loads have at most {MOST_PADDING} rows and columns of padding, got {most}")
-        for axis, pads in ((0, self.padding[:2]), (1, self.padding[2:])):
-            if max(pads) >= self.reach(axis):
-                need = "VTA computes windows that hold an element of the tensor"
-                raise Refusal(f"{need}, got a padding of {max(pads)} for {self.reach(axis)} elements")
 
     def reach(self, axis: int) -> int:
         """Elements from the first to the last one of a window."""
@@ -75,6 +70,14 @@ class Windows:
         end = begin + (size - 1) * self.stride[axis] + self.reach(axis)
         low, high = max(begin, 0), min(end, self.data[axis])
         return Span(low, high - low, low - begin, end - high)
+
+    def all_read(self, high: int, wide: int) -> bool:
+        """Whether each part of so many rows and columns reads an element of the tensor, not padding alone."""
+        return all(
+            self.span(axis, first, min(size, self.result[axis] - first)).size > 0
+            for axis, size in ((0, high), (1, wide))
+            for first in range(0, self.result[axis], size)
+        )
 
     def extent(self, axis: int, size: int) -> int:
         """Elements that `size` results read along an axis, with padding."""

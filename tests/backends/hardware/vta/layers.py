@@ -76,14 +76,19 @@ def addition(rng: Rng, other: Tensor) -> Addition:
     return Addition(other, 0, 0, m, n, int(rng.integers(24, 31)), int(rng.integers(-3, 3)), least, 127, 8)
 
 
-def windowed(rng: Rng, most: int, most_kernel: int) -> dict[str, Any] | None:
-    """Rows and columns of a tensor and of what windows make of it; None if a window is larger than the tensor."""
+def windowed(rng: Rng, most: int, most_kernel: int, more: int = 0) -> dict[str, Any] | None:
+    """Rows and columns of a tensor and of what windows make of it; None if a window is larger than the tensor.
+
+    Padding may have `more` elements than a window.
+    """
     rows, columns = (int(n) for n in rng.integers(1, most, 2))
     kernel = tuple(int(n) for n in rng.integers(1, most_kernel + 1, 2))
     stride = tuple(int(n) for n in rng.integers(1, 4, 2))
     dilation = tuple(int(n) for n in rng.integers(1, 3, 2)) if rng.random() < 0.2 else (1, 1)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
-    padding = tuple(int(rng.integers(0, min(reach[n // 2], 5))) for n in range(4)) if rng.random() < 0.7 else (0,) * 4
+    padding = (
+        tuple(int(rng.integers(0, min(reach[n // 2], 5) + more)) for n in range(4)) if rng.random() < 0.7 else (0,) * 4
+    )
     sizes = rows + padding[0] + padding[1], columns + padding[2] + padding[3]
     if sizes[0] < reach[0] or sizes[1] < reach[1]:
         return None
@@ -96,7 +101,7 @@ def windowed(rng: Rng, most: int, most_kernel: int) -> dict[str, Any] | None:
 
 def convolution(rng: Rng, most: int = 24, most_kernel: int = 5) -> Layer:
     """A convolution of one group, of several, or of as many as channels, with its scale and perhaps a sum behind."""
-    while (drawn := windowed(rng, most, most_kernel)) is None:
+    while (drawn := windowed(rng, most, most_kernel, 2)) is None:
         pass
     groups = int(rng.choice([1, 1, 1, 2, 3, 20, 32]))
     width = int(rng.integers(1, 50)) if groups == 1 else int(rng.choice([1, 2, 8, 16]))

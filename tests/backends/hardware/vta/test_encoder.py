@@ -207,10 +207,6 @@ REFUSED = {
         with_steps(replace(CONVOLUTION, padding=(16, 0, 0, 0), dilation=(9, 1)), SCALE),
         "at most 15 rows and columns of padding, got 16",
     ),
-    "padding alone": (
-        with_steps(replace(CONVOLUTION, padding=(3, 0, 0, 0)), SCALE),
-        "windows that hold an element of the tensor, got a padding of 3 for 3 elements",
-    ),
     "contract": (with_steps(CONVOLUTION, replace(SCALE, contract="double")), "power of two, got the contract double"),
     "channels": (
         with_steps(CONVOLUTION, replace(SCALE, multipliers=np.array([1 << 30] * 8), shifts=np.arange(8) - 9)),
