@@ -22,6 +22,7 @@ from qmlir.backends.hardware.vta.products import Constants, Places, Products, We
 from qmlir.backends.hardware.vta.stream import Part, linked
 from qmlir.backends.hardware.vta.windows import Windows
 from qmlir.devices.model.encoder import LayerEncoder
+from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.layer import (
     Addition,
     Convolution,
@@ -42,11 +43,17 @@ LEAST, MOST = -128, 127
 
 
 class Vta(LayerEncoder):
-    """Encodes layers as streams of instructions of 128 bits."""
+    """Encodes layers as streams of instructions of 128 bits, for the default configuration.
+
+    The sizes of buffers are those of that configuration, also for a device file with others: streams are the same then.
+    """
 
     word_bits = WORD_BITS
 
     def refuses(self, layer: Layer) -> str | None:
+        memory = Engines.of(self.device).external
+        if memory.align % WEIGHT_TILE:
+            return f"VTA's addresses of weights count tiles of {WEIGHT_TILE} bytes, got {memory.id} with {memory.align}"
         try:
             _parts(layer, _constants(layer))
         except Refusal as reason:

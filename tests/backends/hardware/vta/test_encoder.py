@@ -277,6 +277,11 @@ def test_what_the_device_cannot(what: str) -> None:
         raise QmlirError(reason)
 
 
+def test_weights_lie_at_whole_tiles() -> None:
+    encoder = Vta(qmlir.load_device("vta").with_({"memory.dram.align": 64}))
+    assert encoder.refuses(SUMS) == "VTA's addresses of weights count tiles of 256 bytes, got dram with 64"
+
+
 # -- faults
 
 FAULTS = {
