@@ -5,6 +5,8 @@ result's elements. A result whose elements lie in several vectors is the sum of 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -69,6 +71,40 @@ def sources(step: Movement, inputs: Sequence[Tensor], output: Tensor) -> Array:
     return to_vectors(result, NOTHING).reshape(-1, LANES)
 
 
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Products of vectors with tiles, in the order of the vectors that they make.
+
+    to      the vector of the result
+    source  the vector of the inputs
+    tile    the number of the tile
+    tiles   int8 [tiles, 16, 16], each with one 1 at most in a row
+    first   of each vector of the result: its first step; and how many steps there are
+    """
+
+    to: Array
+    source: Array
+    tile: Array
+    tiles: Array
+    first: Array
+
+
+def steps_of(found: Array) -> Steps:
+    """The steps that gather elements [vectors, 16], each given by its place or `NOTHING`."""
+    to, lanes = np.nonzero(found != NOTHING)
+    places = found[to, lanes]
+    vectors = int(places.max(initial=0)) // LANES + 1
+    pairs, own = np.unique(to * vectors + places // LANES, return_inverse=True)
+    patterns = np.full((len(pairs), LANES), NOTHING, np.int8)
+    patterns[own, lanes] = places % LANES
+    different, tile = np.unique(patterns, axis=0, return_inverse=True)
+    tiles = np.zeros((len(different), LANES, LANES), np.int8)
+    number, row = np.nonzero(different != NOTHING)
+    tiles[number, row, different[number, row]] = 1
+    first = np.searchsorted(pairs // vectors, np.arange(len(found) + 1))
+    return Steps(pairs // vectors, pairs % vectors, tile.reshape(-1), tiles, first)
+
+
 class Gathered:
     """The parts of a layer that moves data.
 
@@ -79,85 +115,70 @@ class Gathered:
         constants: Gets micro-ops and the tiles that select lanes.
 
     Raises:
-        Refusal: The movement is none that selects elements, or a vector's elements lie too far apart.
+        Refusal: The movement is none that selects elements.
     """
 
     def __init__(self, step: Movement, inputs: Sequence[Tensor], output: Tensor, constants: Constants):
         self.constants = constants
-        self._sources = sources(step, inputs, output)
+        self._steps = steps_of(sources(step, inputs, output))
         self._firsts = np.cumsum([0, *(vectors_of(tensor.shape) for tensor in inputs)])
-        self._ranges = list(self._divided())
 
-    def _divided(self) -> Iterator[tuple[int, int]]:
+    def _ranges(self) -> Iterator[tuple[int, int]]:
         """Yields ranges of the result's vectors whose sources and tiles fit."""
-        first, held, tiles, steps = 0, set[int](), set[bytes](), 0
-        for n, row in enumerate(self._sources):
-            found = _selections(row)
-            more, most = held | {vector for vector, _ in found}, tiles | {tile for _, tile in found}
-            steps += len(found)
-            full = len(more) > DATA or len(most) > WEIGHTS or n - first + 1 > SUMS or steps > MOST_STEPS
+        source, tile, steps = self._steps.source.tolist(), self._steps.tile.tolist(), self._steps.first.tolist()
+        first, held, used = 0, set[int](), set[int]()
+        for n, (begin, end) in enumerate(pairwise(steps)):
+            held.update(source[begin:end])
+            used.update(tile[begin:end])
+            full = len(held) > DATA or len(used) > WEIGHTS or n - first + 1 > SUMS or end - steps[first] > MOST_STEPS
             if full and n > first:
                 yield first, n
-                first, steps = n, len(found)
-                more, most = {vector for vector, _ in found}, {tile for _, tile in found}
-            held, tiles = more, most
-        yield first, len(self._sources)
+                first, held, used = n, set(source[begin:end]), set(tile[begin:end])
+        yield first, len(steps) - 1
 
     def parts(self) -> Iterator[Part]:
         """Yields the parts of the result."""
-        for n, (first, end) in enumerate(self._ranges):
+        for n, (first, end) in enumerate(self._ranges()):
             yield self._part(first, end, n % 2)
 
     def _part(self, first: int, end: int, turn: int) -> Part:
-        piece, at = Piece(), turn * SUMS
-        steps = [_selections(row) for row in self._sources[first:end]]
-        wanted = sorted({vector for some in steps for vector, _ in some})
-        where = {vector: turn * DATA + n for n, vector in enumerate(wanted)}
-        for vector, number in _runs(wanted, self._firsts.tolist()):
+        piece, at, steps, held = Piece(), turn * SUMS, self._steps, self.constants.micro_ops
+        begin, behind = int(steps.first[first]), int(steps.first[end])
+        own = slice(begin, behind)
+        wanted, tiles = np.unique(steps.source[own]), np.unique(steps.tile[own])
+        for vector, number in _runs(wanted.tolist() or [0], self._firsts.tolist()):
             owner = int(np.searchsorted(self._firsts, vector, "right")) - 1
             address = self.constants.places.inputs[owner] + vector - int(self._firsts[owner])
+            place = turn * DATA + int(np.searchsorted(wanted, vector))
+            piece.loads.append(
+                Load(memory=Buffer.DATA, buffer_address=place, address=address, columns=number, stride=number)
+            )
+        if len(tiles):
+            address, place = self.constants.weights(steps.tiles[tiles]), turn * WEIGHTS
             piece.loads.append(
                 Load(
-                    memory=Buffer.DATA, buffer_address=where[vector], address=address, columns=number, stride=number
+                    memory=Buffer.WEIGHTS, buffer_address=place, address=address, columns=len(tiles), stride=len(tiles)
                 )
             )  # fmt: skip
-        tiles = list(dict.fromkeys(tile for some in steps for _, tile in some))
-        selecting = np.frombuffer(b"".join(tiles), np.int8).reshape(-1, LANES, LANES)
-        address = self.constants.weights(selecting)
-        piece.loads.append(
-            Load(
-                memory=Buffer.WEIGHTS, buffer_address=turn * WEIGHTS, address=address, columns=len(tiles),
-                stride=len(tiles),
-            )
-        )  # fmt: skip
-        tile_at = {tile: turn * WEIGHTS + n for n, tile in enumerate(tiles)}
-        held = self.constants.micro_ops
         piece.computed += with_micro_ops(held, [MicroOp(at)], Gemm(reset=1, inner=end - first, to_inner=1))
-        if not all(steps):  # a reset leaves other numbers in the results than in the sums
+        number = np.diff(steps.first[first : end + 1])
+        if not number.all():  # a reset leaves other numbers in the results than in the sums
             zero = Alu(operation=Operation.ADD, immediate=1, inner=end - first, to_inner=1)
             piece.computed += with_micro_ops(held, [MicroOp(at)], zero)
-        for depth in range(max(map(len, steps), default=0)):
-            some = [
-                MicroOp(at + n, where[found[depth][0]], tile_at[found[depth][1]])
-                for n, found in enumerate(steps)
-                if depth < len(found)
-            ]
-            piece.computed += with_micro_ops(held, some, Gemm())
-        store = Store(
-            buffer_address=at, address=self.constants.places.output + first, columns=end - first, stride=end - first
+        depth = np.arange(begin, behind) - steps.first[steps.to[own]]
+        micro_ops = np.stack(
+            [
+                at + steps.to[own] - first,
+                turn * DATA + np.searchsorted(wanted, steps.source[own]),
+                turn * WEIGHTS + np.searchsorted(tiles, steps.tile[own]),
+            ],
+            axis=1,
         )
-        return Part([piece], [store])
-
-
-def _selections(row: Array) -> list[tuple[int, bytes]]:
-    """The vectors that hold elements of a vector, each with the tile that selects them."""
-    found = list[tuple[int, bytes]]()
-    for vector in np.unique(row[row != NOTHING] // LANES).tolist():
-        tile = np.zeros((LANES, LANES), np.int8)
-        lanes = np.flatnonzero((row // LANES == vector) & (row != NOTHING))
-        tile[lanes, row[lanes] % LANES] = 1
-        found.append((vector, tile.tobytes()))
-    return found
+        for n in range(int(number.max(initial=0))):
+            some = [MicroOp(*each) for each in micro_ops[depth == n].tolist()]
+            piece.computed += with_micro_ops(held, some, Gemm())
+        output = self.constants.places.output + first
+        return Part([piece], [Store(buffer_address=at, address=output, columns=end - first, stride=end - first)])
 
 
 def _runs(wanted: Sequence[int], borders: Sequence[int]) -> Iterator[tuple[int, int]]:

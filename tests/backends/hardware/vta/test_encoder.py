@@ -308,7 +308,11 @@ FAULTS = {
     "dilations are 1": ("windows.py", "column * self.dilation[1]", "column"),
     "spans begin without padding": ("windows.py", "- self.padding[2 * axis]", "- self.padding[2 * axis + 1]"),
     "results lie a row too low": ("windows.py", "block * rows + tile.rows[0]", "block * rows"),
-    "lanes are turned": ("movement.py", "tile[lanes, row[lanes] % LANES] = 1", "tile[row[lanes] % LANES, lanes] = 1"),
+    "lanes are turned": (
+        "movement.py",
+        "tiles[number, row, different[number, row]] = 1",
+        "tiles[number, different[number, row], row] = 1",
+    ),
 }  # fmt: skip
 """What is wrong → the file, a text in it, and what stands there instead."""
 
