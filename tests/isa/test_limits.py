@@ -166,7 +166,7 @@ def test_the_numbers_of_rows_are_those_of_the_integer_level() -> None:
 
 
 def lifted(name: str, share: int | None = None) -> Device:
-    """A device that comes with qmlir, without the limits on windows that its file and its encoder set.
+    """A device that comes with qmlir, without the limits on windows that its file sets.
 
     Args:
         name: The device.
@@ -182,7 +182,7 @@ def lifted(name: str, share: int | None = None) -> Device:
     ]
     inside = [memory for memory in device.memory if not memory.external]
     memories = [(f"memory.{m.id}.bytes", 4 * m.bytes if share is None else _left(m, share)) for m in inside]
-    return device.with_(dict([("encoder", None), *given, *memories]))
+    return device.with_(dict([*given, *memories]))
 
 
 def _left(memory: Memory, share: int) -> int:

@@ -26,7 +26,7 @@ from tests.models.networks import NETWORKS, logits, split
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-DEVICE = load_device("vta").with_({"fallback.macs_per_cycle": 0.01})
+DEVICE = load_device("vta").with_({"encoder": "vta", "fallback.macs_per_cycle": 0.01})
 """VTA beside a host that is so slow that the device computes whatever it can."""
 
 INPUTS = {"mnist-8": 20, "kws": 3, "resnet8": 3, "vww": 3, "mobilenet": 2}
