@@ -34,6 +34,7 @@ OWN = {
     ENCODERS: {
         "gemmini": "qmlir.backends.hardware.gemmini.encoder:Gemmini",
         "nvdla": "qmlir.backends.hardware.nvdla.encoder:NVDLAEncoder",
+        "vta": "qmlir.backends.hardware.vta.encoder:Vta",
     },
 }
 """What qmlir offers itself: group → name → object, in the form of an entry point."""

@@ -68,7 +68,7 @@ def test_what_no_device_moves_runs_on_the_host(device: str) -> None:
     [
         ("nmp", 49152, 768, 50000),  # 12288 bytes, of each a burst of 64 is read at 16 a cycle
         ("gemmini", 49152, 768, 49960),
-        ("vta", 1536, 1536, 3280),  # without bursts, at 8 a cycle
+        ("vta", 1536, 1536, 3393),  # without bursts, at 8 a cycle
     ],
 )
 def test_channels_become_the_last(device: str, read: int, written: int, taken: int) -> None:

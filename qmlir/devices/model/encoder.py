@@ -207,11 +207,8 @@ def encoder_of(device: Device) -> Named | None:
     found = plugin(ENCODERS, device.encoder)
     if found is None:
         known = plugins_in(ENCODERS)
-        near = near_misses(device.encoder, known) or "install the package that offers it, or leave the key out"
-        raise PluginError(
-            "encoder must be one that a package or the program offers", where=device.name, got=device.encoder,
-            remedy=near,
-        )  # fmt: skip
+        need = "encoder must be one that a package or the program offers"
+        raise PluginError(need, where=device.name, got=device.encoder, remedy=near_misses(device.encoder, known))
     return _made(found, device)
 
 

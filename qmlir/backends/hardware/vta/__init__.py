@@ -1,0 +1,1 @@
+"""VTA in its default configuration: its instructions, a functional model, and an encoder of layers."""
