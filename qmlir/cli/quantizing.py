@@ -22,8 +22,9 @@ from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.models import behind_prefix, check_prefix, entries_of, load_known
+from qmlir.cli.models import entries_of, load_known
 from qmlir.cli.pass_list import read_pass
+from qmlir.cli.prefix import behind_prefix, check_prefix
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.quality import measure, measured_samples, print_quality, require_samples, without_aside
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score

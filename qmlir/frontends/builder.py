@@ -301,14 +301,16 @@ class Node:
 
     def compute(
         self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *,
-        output: int = 0, part: str | None = None, element: Attribute | None = None,
+        output: int = 0, part: str | None = None, element: Attribute | None = None, half: Attribute | None = None,
     ) -> SSAValue:  # fmt: skip
         """Adds the operation that computes an output, as `insert` does, and names it after the node and the output.
 
         If `part` is given, the result is an intermediate tensor of that output instead, and is called
-        `<output>.<part>`.
+        `<output>.<part>`. A node of several operations that takes its inputs `widened` gives as `half` the type to
+        which its result is rounded, so that it rounds once.
         """
         result = self.insert(op_type, operands, properties, element=element)
+        result = result if half is None else self.converted(result, half)
         assert isinstance(result, OpResult)
         tensor = self.outputs[output]
         if part is None:

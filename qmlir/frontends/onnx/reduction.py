@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import f64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, PowOp, SubOp
@@ -40,6 +40,7 @@ converts = Table()
 #
 # Some reductions are composed of several operations: L1 and L2 norms, sums of squares, logarithms of sums. A mean
 # becomes a global average pool, which has an integer form; the reduced axes become the image's spatial dimensions.
+# Floats of 16 bits are computed in f32 and rounded once, as onnxruntime does: squares and sums are beyond their range.
 
 
 Reducer = Callable[[ONNXNode, Value, list[int]], Value]
@@ -58,44 +59,52 @@ def _step(
 
 
 def _l1(node: ONNXNode, x: Value, axes: list[int]) -> Value:
-    return _over(nn.ReduceSumOp)(node, _step(node, nn.AbsOp, x, "magnitude"), axes)
+    magnitudes = _step(node, nn.AbsOp, node.widened(x), "magnitude")
+    return node.compute(nn.ReduceSumOp, [magnitudes], {"axes": axes}, half=node.half_of(x))
 
 
-def _sum_of_squares(node: ONNXNode, x: Value, axes: list[int], part: str | None = None) -> SSAValue:
+def _sum_of_squares(
+    node: ONNXNode, x: Value, axes: list[int], part: str | None = None, half: Attribute | None = None
+) -> SSAValue:
     square = node.compute(nn.MulOp, [x, x], part="square")
-    total = node.compute(nn.ReduceSumOp, [square], {"axes": axes}, part=part)
+    total = node.compute(nn.ReduceSumOp, [square], {"axes": axes}, part=part, half=half)
     node.mark_powers(2)
     return total
 
 
+def _square_sum(node: ONNXNode, x: Value, axes: list[int]) -> Value:
+    return _sum_of_squares(node, node.widened(x), axes, half=node.half_of(x))
+
+
 def _l2(node: ONNXNode, x: Value, axes: list[int]) -> Value:
-    y = _of_reals(node, nn.SqrtOp, _sum_of_squares(node, x, axes, "squares"))
+    squares = _sum_of_squares(node, node.widened(x), axes, "squares")
+    y = _of_reals(node, nn.SqrtOp, squares, node.half_of(x))
     node.mark_powers(2)
     return y
 
 
 def _log_sum(node: ONNXNode, x: Value, axes: list[int]) -> Value:
-    return _of_reals(node, nn.LogOp, _step(node, nn.ReduceSumOp, x, "sum", axes))
+    return _of_reals(node, nn.LogOp, _step(node, nn.ReduceSumOp, node.widened(x), "sum", axes), node.half_of(x))
 
 
-def _of_reals(node: ONNXNode, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
+def _of_reals(node: ONNXNode, op: type[nn.SqrtOp | nn.LogOp], x: Value, half: Attribute | None) -> Value:
     """Applies a function to floats; integers are computed in f64 and the result is cast back, rounded toward zero."""
     value = node.builder.ssa(x)
     if node.element(value).startswith(("f", "bf")):
-        return node.compute(op, [value])
+        return node.compute(op, [value], half=half)
     y = node.insert(op, [node.converted(value, f64)])
     return node.compute(nn.CastOp, [y], element=element_of(value))
 
 
 def _log_sum_exp(node: ONNXNode, x: Value, axes: list[int]) -> Value:
     """Computes m + log Σ exp(x − m), where m is the greatest element, clamped to finite numbers."""
-    most = float(np.finfo(np.float32).max)
+    most, half, x = float(np.finfo(np.float32).max), node.half_of(x), node.widened(x)
     greatest = node.compute(nn.ReduceMaxOp, [x], {"axes": axes}, part="greatest")
     m = node.compute(nn.ClampOp, [greatest], {"min": -most, "max": most}, part="shift")
     shifted = node.compute(nn.SubOp, [x, m], part="shifted")
     powers = node.compute(nn.ExpOp, [shifted], part="powers")
     total = _step(node, nn.ReduceSumOp, powers, "sum", axes)
-    return node.compute(nn.AddOp, [node.compute(nn.LogOp, [total], part="log"), m])
+    return node.compute(nn.AddOp, [node.compute(nn.LogOp, [total], part="log"), m], half=half)
 
 
 def _mean(node: ONNXNode, x: Value, axes: list[int]) -> Value:
@@ -124,7 +133,7 @@ REDUCERS: dict[str, tuple[int, Reducer]] = {
     "ReduceMean": (18, _mean),
     "ReduceL1": (18, _l1),
     "ReduceL2": (18, _l2),
-    "ReduceSumSquare": (18, _sum_of_squares),
+    "ReduceSumSquare": (18, _square_sum),
     "ReduceLogSum": (18, _log_sum),
     "ReduceLogSumExp": (18, _log_sum_exp),
 }
@@ -271,7 +280,7 @@ def _lp_pool(node: ONNXNode, x: Value, windows: Geometry, p: int) -> Value:
         raise node.error("its attribute p must be at least 1", str(p))
     if windows.is_pointwise():
         return node.compute(AbsOp, [x])  # of one element, without a power whose integers have half of its digits
-    image, channels = channels_last(node, x), node.shape(x)[1]
+    half, image, channels = node.half_of(x), node.builder.ssa(node.widened(channels_last(node, x))), node.shape(x)[1]
     match p:
         case 1:
             powers = node.compute(AbsOp, [image], part="powers")
@@ -281,14 +290,15 @@ def _lp_pool(node: ONNXNode, x: Value, windows: Geometry, p: int) -> Value:
             size = node.insert(AbsOp, [image])
             powers = node.compute(PowOp, [size, node.number(p, size)], part="powers")
     ones = filled((channels, *windows.kernel, 1), node.number(1, powers).array)
-    sums = convolved(node, powers, ones, None, windows, channels, part=None if p == 1 else "sums")
+    last = p == 1 and half is None
+    sums = convolved(node, powers, ones, None, windows, channels, part=None if last else "sums")
     match p:
         case 1:
-            y = sums
+            y = sums if last else node.compute(nn.CastOp, [sums], element=half)
         case 2:
-            y = node.compute(SqrtOp, [sums])
+            y = node.compute(SqrtOp, [sums], half=half)
         case _:
-            y = node.compute(PowOp, [sums, node.number(1 / p, sums)])
+            y = node.compute(PowOp, [sums, node.number(1 / p, sums)], half=half)
     if p > 1:
         node.mark_powers(p)
     return channels_first(node, y)

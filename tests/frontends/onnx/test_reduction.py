@@ -1,11 +1,15 @@
 """Reductions against onnxruntime."""
 
+from typing import Any
+
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto
 
 from qmlir.backends.reference import evaluate
 from qmlir.frontends.onnx import load_onnx
+from qmlir.ir.rewriting import tensor_name
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import agree, kinds, main_of, model, node, reason
 
@@ -42,6 +46,36 @@ def test_over_all_axes_and_over_none(operator: str) -> None:
 def test_log_of_a_sum() -> None:
     nodes = [node("Abs", "x", "m"), node("ReduceLogSum", "m a")]
     agree(model(nodes, {"x": [2, 3, 4]}, {"a": np.array([1])}, opset=18))
+
+
+HALVES = [
+    *((operator, {}, [1, 3]) for operator in ("ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")),
+    *(("GlobalLpPool", {"p": p}, None) for p in (1, 2, 3)),
+    *(("LpPool", {"p": p, "kernel_shape": [3, 3]}, None) for p in (1, 2, 3)),
+    ("LpNormalization", {"p": 2}, None),
+]  # fmt: skip
+"""Operators that sum magnitudes, squares or cubes, their attributes, and axes that are an input."""
+
+
+@pytest.mark.parametrize(("operator", "attributes", "axes"), HALVES)
+def test_halves_are_rounded_once(operator: str, attributes: dict[str, Any], axes: list[int] | None) -> None:
+    """Squares of f16 are beyond f16: all is computed in f32, where these sums are exact, as in onnxruntime."""
+    most = 40 if attributes.get("p") == 3 else 300
+    x = np.random.default_rng(0).integers(1, most, (2, 3, 8, 8)).astype(np.float16)
+    inputs, constants = ("x", {}) if axes is None else ("x a", {"a": np.array(axes)})
+    whole = [node("Mul", "x tenth", "s"), node(operator, inputs.replace("x", "s"), **attributes)]
+    scaled = operator == "ReduceSumSquare"  # whose results are beyond f16, too
+    nodes = whole if scaled else node(operator, inputs, **attributes)
+    constants |= {"tenth": np.array(1 / 16, np.float16)} if scaled else {}
+    proto = model(nodes, {"x": [*x.shape]}, constants, opset=18, element=TensorProto.FLOAT16)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    module = load_onnx(proto)
+    (found,) = evaluate(main_of(module), [x])
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(found, expected, strict=True)
+    names = [tensor_name(op.results[0]) for op in main_of(module).body.block.ops if op.results]
+    assert names.count("y") == 1  # the result of 16 bits, and not that of 32 before it
 
 
 def test_a_mean_is_a_pool() -> None:
