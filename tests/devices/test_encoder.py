@@ -17,7 +17,7 @@ from qmlir.devices.model.encoder import Encoder, Issued, encoder_of, register_en
 from qmlir.errors import UnsupportedError
 from qmlir.isa.commands import Arithmetic, Convolve, End, Mark, Move, Pool, Post, SetContext, Window
 from qmlir.isa.encoding import Command, Place, field_kinds
-from qmlir.plugins import ENCODERS, PluginError
+from qmlir.plugins import ENCODERS, PluginError, plugins_in
 from tests.packages import install, site
 
 __all__ = ["site"]
@@ -224,7 +224,7 @@ def test_a_place_that_words_cannot_say_names_its_command(network: Path) -> None:
 def test_unknown_encoders(name: str, tmp_path: Path, network: Path, capsys: pytest.CaptureFixture[str]) -> None:
     register_encoder("plain", Plain)
     (tmp_path / "mine.toml").write_text(_toml(name), encoding="utf-8")
-    remedy = "did you mean plain?" if name == "plian" else "known: plain"
+    remedy = "did you mean plain?" if name == "plian" else f"known: {', '.join(sorted(plugins_in(ENCODERS)))}"
     said = f"error: gemmini: encoder must be one that a package or the program offers, got {name}; {remedy}"
     for command in (["device", "check"], ["device", "check", str(network)]):
         given = [*command[:2], str(tmp_path / "mine.toml"), *command[2:]]
@@ -232,7 +232,8 @@ def test_unknown_encoders(name: str, tmp_path: Path, network: Path, capsys: pyte
         assert said in " ".join(capsys.readouterr().err.split())
 
 
-def test_no_encoders_at_all() -> None:
+def test_no_encoders_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmlir.devices.model.encoder.plugins_in", lambda group: {})
     with pytest.raises(PluginError, match="got plain; install the package that offers it, or leave the key out"):
         encoder_of(qmlir.load_device(DEVICE).with_({"encoder": "plain"}))
 
