@@ -84,6 +84,7 @@ def test_test_folders_mirror_the_package(folder: str) -> None:
     own = {
         "models",
         "conformance",
+        "hardware",
         "fuzz",
         "ops",
         "proofs",

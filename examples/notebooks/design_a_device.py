@@ -55,8 +55,8 @@ def _(re, resources):
         """The device's file with `n` output channels at a time, and a memory that is `faster` times as fast."""
         wide = re.sub(r"(lanes = \{ k = 8, n = )8", rf"\g<1>{n}", text)
         assert wide != text or n == 8
-        memory = re.sub(r"(read = )1\.0(, write = )1\.0", rf"\g<1>{faster}.0\g<2>{faster}.0", wide)
-        return memory.replace("\nbytes_per_cycle = 1.0", f"\nbytes_per_cycle = {faster}.0")  # the queue that loads
+        memory = re.sub(r"(read = )8\.0(, write = )8\.0", rf"\g<1>{faster}.0\g<2>{faster}.0", wide)
+        return memory.replace("\nbytes_per_cycle = 8.0", f"\nbytes_per_cycle = {faster}.0")  # the queue that loads
 
     print(text[: text.index("[[queue]]")])
     return (variant,)

@@ -558,19 +558,17 @@ class _Chooser:
     def _room_for_shift(self, op: WeightedOp, scales: Array) -> Array:
         """Widens a channel's weight scale where its factor to the result's scale would be too small for the target.
 
-        A factor of 0 would lose the channel's bias. Under the smallest factor, rounding the weights of such a channel
-        costs far less than a step of the result, as their sums are tiny beside that step. Likewise where factors share
-        a shift, for which the largest one must not exceed the others by too much. Where the target applies no
-        such factors, scales stay as they are: its host computes the operation.
+        A factor of 0 would lose the channel's bias. Under the smallest factor, or the smallest that shares a shift with
+        the largest, rounding the weights costs far less than a step of the result, beside which their sums are tiny.
+        Where the target applies no such factors, scales stay as they are: its host computes the operation.
         """
         op_config = self.op_configs.of(op)
         data, result = self.groups.type_of(op.x, op_config.format), self.groups.type_of(op.y, op_config.format)
         if data is None or result is None or op in self.kept.rows:
             return scales
-        own = 0.0 if self.target.factors is None else self.target.factors.least
-        least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR)
-        widest = 0.0 if self.target.factors is None else scales.max(initial=0.0) / self.target.factors.spread
-        return self._widened(op, scales, np.full(len(scales), max(least * result.scale / data.scale, widest)))
+        own, spread = (0.0, math.inf) if (f := self.target.factors) is None else (f.least, f.spread)
+        least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR) * result.scale / data.scale
+        return self._widened(op, scales, np.full(len(scales), max(least, scales.max(initial=0.0) / spread)))
 
     def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:
         """Weight scales of at least `least`; the operation's WIDENED attribute notes the channels that became wider."""
