@@ -75,12 +75,17 @@ class Pooling:
                 pdp.refuse(f"windows have at most {KERNEL} rows and columns", name)
         axes = ("TOP", "BOTTOM", "HEIGHT"), ("LEFT", "RIGHT", "WIDTH")
         sizes = zip(axes, self.kernel, self.strides, self.shape[1:], self.out[1:], strict=True)
-        for (before, after, _), kernel, stride, size, count in sizes:
+        for (before, after, axis), kernel, stride, size, count in sizes:
             exact = (count - 1) * stride + kernel - size - pdp[f"PAD_{before}"]
             if pdp[f"PAD_{before}"] >= kernel:
                 pdp.refuse(f"padding must be less than the window of {kernel}", f"PAD_{before}")
             if max(exact, 0) != pdp[f"PAD_{after}"] or exact >= kernel:
                 pdp.refuse(f"the windows end {exact} past the data, and padding must be just that", f"PAD_{after}")
+            if exact <= -stride:
+                got = f"{-exact} behind windows that are {stride} apart"
+                pdp.refuse(
+                    "rows and columns behind the last window must be too few for another", f"CUBE_OUT_{axis}", got
+                )
         self._check_width()
 
     def _check_width(self) -> None:

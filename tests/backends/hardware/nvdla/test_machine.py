@@ -195,6 +195,10 @@ def test_layers_of_sdp_that_are_refused(changes: Registers, message: str) -> Non
             r"the windows end 0 past the data, and padding must be just that",
         ),
         ({("PDP", "D_DATA_CUBE_OUT_WIDTH.CUBE_OUT_WIDTH"): 3}, r"the windows end 1 past the data.*, got PAD_RIGHT = 0"),
+        (
+            {("PDP", "D_DATA_CUBE_OUT_HEIGHT.CUBE_OUT_HEIGHT"): 0},
+            r"rows and columns behind the last window must be too few for another, got 1 behind windows that are 1",
+        ),
         ({("PDP", "D_POOLING_PADDING_CFG.PAD_TOP"): 2}, r"padding must be less than the window of 2, got PAD_TOP = 2"),
         ({("PDP", "D_DATA_CUBE_OUT_CHANNEL.CUBE_OUT_CHANNEL"): 6}, r"CUBE_OUT_CHANNEL must be what"),
         (
