@@ -15,7 +15,7 @@ LINEAR_ONLY, EXPONENTIAL = 257, 65
 _FRACTION = 16
 """Bits of a place between two entries."""
 
-_SUM = 22
+_SUM = 21
 """Bits of a sum of nine squares of 9 bits; bits above them of where a table starts are not compared."""
 
 

@@ -143,8 +143,8 @@ def _left(layer: Pooling) -> int:
 def _ends(layer: Pooling, axis: int) -> tuple[int, int, int]:
     """Returns where windows end along rows (axis 0) or columns (axis 1).
 
-    They are the place where the first one ends, how many end past the data, less the one that the last place can end as
-    well, and how many places lie behind the end of the last one.
+    They are the number of places that end none before the first one does, how many end past the data, less the one that
+    the last place can end as well, and how many places lie behind the end of the last one.
     """
     before = layer.pdp[("PAD_TOP", "PAD_LEFT")[axis]]
     size, kernel, stride, count = layer.shape[1 + axis], layer.kernel[axis], layer.strides[axis], layer.out[1 + axis]
@@ -152,4 +152,4 @@ def _ends(layer: Pooling, axis: int) -> tuple[int, int, int]:
     late = sum(end >= size for end in ends)
     if late and size - 1 not in ends:
         late -= 1
-    return max(ends[0], 0), late, max(size - 1 - ends[-1], 0)
+    return min(max(ends[0], 0), size), late, max(size - 1 - ends[-1], 0)

@@ -172,17 +172,20 @@ class Pooling:
         """Returns averages: a row's sum has 11 bits, a window's 14, and two roundings follow; nothing saturates.
 
         Padding counts as PAD_VALUE_n, n elements in a row of a window, and as PAD_VALUE_n times the columns of a window
-        for n rows.
+        for n rows; the bit above the 14 that these need is there.
         """
         pads = [0, *(signed(self.pdp[f"PAD_VALUE_{n}X"], 19) for n in range(1, KERNEL))]
-        for axis, bits, times in ((1, 11, 1), (0, 14, self.kernel[1])):
-            padded = self._padded(x, 0, axis)
-            total = np.sum([self._at(padded, k, axis) for k in range(self.kernel[axis])], axis=0)
-            missing = np.array([pads[n] * times for n in self._missing(axis)])
-            total += missing[:, None, None] if axis == 0 else missing[:, None]
-            x = wrapped(total, bits)
-        mean = _fraction(x * self.pdp["RECIP_KERNEL_WIDTH"], 11)
+        beside = np.array([pads[n] for n in self._missing(1)])
+        x = wrapped(self._sums(x, 1) + beside[:, None], 11)
+        above = wrapped(np.array([pads[n] * self.kernel[1] for n in self._missing(0)]), 14)
+        x = wrapped(self._sums(x, 0), 14) + above[:, None, None]
+        mean = _fraction(wrapped(x * self.pdp["RECIP_KERNEL_WIDTH"], 31), 11)
         return _fraction(mean * self.pdp["RECIP_KERNEL_HEIGHT"], 8)
+
+    def _sums(self, x: Ints, axis: int) -> Ints:
+        """Returns the sums of windows along an axis, without their padding."""
+        padded = self._padded(x, 0, axis)
+        return np.sum([self._at(padded, k, axis) for k in range(self.kernel[axis])], axis=0)
 
     def _missing(self, axis: int) -> list[int]:
         """Returns how many rows or columns of each window are padding."""

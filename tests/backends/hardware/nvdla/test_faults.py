@@ -71,10 +71,10 @@ FAULTS = {
         "return self.height * self.line, self.line,",
     ),
     "maxima see padding": ("pdp", "(-128, np.maximum)", "(0, np.maximum)"),
-    "padding of whole rows counts once": ("pdp", "(0, 14, self.kernel[1])", "(0, 14, 1)"),
+    "padding of whole rows counts once": ("pdp", "pads[n] * self.kernel[1]", "pads[n]"),
     "one rounding of averages": (
         "pdp",
-        'mean = _fraction(x * self.pdp["RECIP_KERNEL_WIDTH"], 11)',
+        'mean = _fraction(wrapped(x * self.pdp["RECIP_KERNEL_WIDTH"], 31), 11)',
         'return _fraction(x * self.pdp["RECIP_KERNEL_WIDTH"] * self.pdp["RECIP_KERNEL_HEIGHT"] >> 16, 8)',
     ),
     "averages saturate": ("pdp", "return wrapped(np.where(products < 0", "return saturated(np.where(products < 0"),
