@@ -464,11 +464,10 @@ def register(unit: str, name: str) -> Register:
     Raises:
         QmlirError: NVDLA small has no such unit, or the unit no such register.
     """
-    found = BY_NAME.get((unit, name))
+    found, wanted = BY_NAME.get((unit, name)), f"{unit}.{name}"
     if found is None:
         names = [f"{u}.{n}" for u, n in BY_NAME if u == unit or unit not in UNITS]
-        remedy = near_misses(f"{unit}.{name}", names)
-        raise QmlirError("NVDLA small has no register of this name", got=f"{unit}.{name}", remedy=remedy)
+        raise QmlirError("NVDLA small has no register of this name", got=wanted, remedy=near_misses(wanted, names))
     return found
 
 
