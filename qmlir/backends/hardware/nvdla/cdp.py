@@ -42,11 +42,12 @@ class Tables:
         self.place, self.second = access & 0x3FF, bool(access >> 16 & 1)
 
     def write(self, value: int) -> None:
-        """Writes an entry of 16 bits; the next one is for the place behind it. Places behind the table are lost."""
+        """Writes an entry of 16 bits; the next one is for the place behind it, or for the last place again."""
         table = self.lo if self.second else self.le
         if self.place < len(table):
             table[self.place] = signed(value, 16)
-        self.place += 1
+        if self.place != len(table) - 1:
+            self.place += 1
 
 
 @dataclass(frozen=True)
