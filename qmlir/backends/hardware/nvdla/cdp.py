@@ -15,7 +15,7 @@ LINEAR_ONLY, EXPONENTIAL = 257, 65
 _FRACTION = 16
 """Bits of a place between two entries."""
 
-_SUM = 22
+_SUM = 21
 """Bits of a sum of nine squares of 9 bits; bits above them of where a table starts are not compared."""
 
 
@@ -42,11 +42,12 @@ class Tables:
         self.place, self.second = access & 0x3FF, bool(access >> 16 & 1)
 
     def write(self, value: int) -> None:
-        """Writes an entry of 16 bits; the next one is for the place behind it. Places behind the table are lost."""
+        """Writes an entry of 16 bits; the next one is for the place behind it, or for the last place again."""
         table = self.lo if self.second else self.le
         if self.place < len(table):
             table[self.place] = signed(value, 16)
-        self.place += 1
+        if self.place != len(table) - 1:
+            self.place += 1
 
 
 @dataclass(frozen=True)

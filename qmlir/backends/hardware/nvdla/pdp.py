@@ -75,12 +75,17 @@ class Pooling:
                 pdp.refuse(f"windows have at most {KERNEL} rows and columns", name)
         axes = ("TOP", "BOTTOM", "HEIGHT"), ("LEFT", "RIGHT", "WIDTH")
         sizes = zip(axes, self.kernel, self.strides, self.shape[1:], self.out[1:], strict=True)
-        for (before, after, _), kernel, stride, size, count in sizes:
+        for (before, after, axis), kernel, stride, size, count in sizes:
             exact = (count - 1) * stride + kernel - size - pdp[f"PAD_{before}"]
             if pdp[f"PAD_{before}"] >= kernel:
                 pdp.refuse(f"padding must be less than the window of {kernel}", f"PAD_{before}")
             if max(exact, 0) != pdp[f"PAD_{after}"] or exact >= kernel:
                 pdp.refuse(f"the windows end {exact} past the data, and padding must be just that", f"PAD_{after}")
+            if exact <= -stride:
+                got = f"{-exact} behind windows that are {stride} apart"
+                pdp.refuse(
+                    "rows and columns behind the last window must be too few for another", f"CUBE_OUT_{axis}", got
+                )
         self._check_width()
 
     def _check_width(self) -> None:
@@ -167,17 +172,20 @@ class Pooling:
         """Returns averages: a row's sum has 11 bits, a window's 14, and two roundings follow; nothing saturates.
 
         Padding counts as PAD_VALUE_n, n elements in a row of a window, and as PAD_VALUE_n times the columns of a window
-        for n rows.
+        for n rows; the bit above the 14 that these need is there.
         """
         pads = [0, *(signed(self.pdp[f"PAD_VALUE_{n}X"], 19) for n in range(1, KERNEL))]
-        for axis, bits, times in ((1, 11, 1), (0, 14, self.kernel[1])):
-            padded = self._padded(x, 0, axis)
-            total = np.sum([self._at(padded, k, axis) for k in range(self.kernel[axis])], axis=0)
-            missing = np.array([pads[n] * times for n in self._missing(axis)])
-            total += missing[:, None, None] if axis == 0 else missing[:, None]
-            x = wrapped(total, bits)
-        mean = _fraction(x * self.pdp["RECIP_KERNEL_WIDTH"], 11)
+        beside = np.array([pads[n] for n in self._missing(1)])
+        x = wrapped(self._sums(x, 1) + beside[:, None], 11)
+        above = wrapped(np.array([pads[n] * self.kernel[1] for n in self._missing(0)]), 14)
+        x = wrapped(self._sums(x, 0), 14) + above[:, None, None]
+        mean = _fraction(wrapped(x * self.pdp["RECIP_KERNEL_WIDTH"], 31), 11)
         return _fraction(mean * self.pdp["RECIP_KERNEL_HEIGHT"], 8)
+
+    def _sums(self, x: Ints, axis: int) -> Ints:
+        """Returns the sums of windows along an axis, without their padding."""
+        padded = self._padded(x, 0, axis)
+        return np.sum([self._at(padded, k, axis) for k in range(self.kernel[axis])], axis=0)
 
     def _missing(self, axis: int) -> list[int]:
         """Returns how many rows or columns of each window are padding."""
