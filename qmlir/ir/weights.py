@@ -129,6 +129,15 @@ def _is_writeable(array: Array) -> bool:
     return False
 
 
+def sealed(array: Array) -> Array:
+    """Returns an array that its maker hands over: nobody writes it from here on, so no constant has to copy it."""
+    view: object = array
+    while isinstance(view, np.ndarray):
+        view.flags.writeable = False
+        view = cast(object, view.base)
+    return array
+
+
 def _bytes_of(array: Array) -> Array:
     """Returns an array's bytes, 1-D, for exact comparison: a NaN equals itself, and −0.0 differs from 0.0."""
     return array.reshape(-1).view(np.uint8)

@@ -51,6 +51,7 @@ from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import dtype_of
+from qmlir.ir.weights import sealed
 from qmlir.numerics.codebooks import Codebook
 
 MOST_TOGETHER = 12
@@ -340,7 +341,7 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
         packing, constant = pack(laid_out, task.levels, chunk, machine)
         if packing == Packing():
             note_rows(state, task, packed, constant, lanes)
-        packed = state.constant(constant)
+        packed = state.constant(sealed(constant))
     kernel = Contraction(
         layer=replace(task.layer, window=window),
         has_bias=task.bias is not None,

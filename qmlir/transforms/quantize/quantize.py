@@ -32,6 +32,7 @@ from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
 from qmlir.transforms.quantize.apply.choose_scales import ChooseScalesPass
 from qmlir.transforms.quantize.apply.fold_qdq import fold_qdq, is_as_imported
+from qmlir.transforms.quantize.apply.quantize_ops import QuantizeOpsPass
 from qmlir.transforms.quantize.entries import FirstEntry
 from qmlir.transforms.quantize.prepare.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.prepare.recipes import with_recipe
@@ -91,6 +92,8 @@ class QuantizePass(QuantConfig, PassPipeline):
             if config.op_config().half is not None and lacks_ranges(module):
                 yield configured_pass("simplify", {})  # as a network is before its ranges are learned
             for name in pipeline(self.name):
+                if name == QuantizeOpsPass.name:
+                    collect_weights(module)  # what the passes before have computed with, before integers come
                 if name == ChooseScalesPass.name and isinstance(ctx.first_entry, FirstEntry):
                     ctx.first_entry.meet(module)
                 if self._is_due(pass_class(name), ctx, module):

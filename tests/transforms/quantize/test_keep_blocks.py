@@ -224,3 +224,11 @@ def test_weights_that_are_no_blocks_get_scales_of_rows_or_groups(granularity: st
     reference, compiled = qmlir.reference(q), qmlir.compile(q)
     for sample in sequences(1, seed=9)[0]:
         np.testing.assert_array_equal(np.asarray(compiled(sample)), np.asarray(reference(sample)))
+
+
+def test_a_table_and_the_layer_that_shares_it_have_one_array(tmp_path: Path) -> None:
+    module = quantized(decoder(tmp_path, "Q8_0"), weight_precision="same")
+    stored = [op.value.data for op in module.walk() if isinstance(op, ConstantOp) and VOCABULARY in op.value.shape]
+    tables = [each for each in stored if each.dtype == np.int8]
+    assert len(tables) == 2
+    assert tables[0] is tables[1]

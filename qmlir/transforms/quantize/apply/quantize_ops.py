@@ -50,6 +50,7 @@ from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.traversal import reached
 from qmlir.ir.types import element_type, is_integer
+from qmlir.ir.weights import Weights, WeightsAttr, sealed
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import BRANCHES, decide, deciding_operations, decision_of, noted_methods
 from qmlir.policies.legality import require_integer_form, target_of
@@ -211,6 +212,7 @@ class _Folding:
     """The state of the pass on one module.
 
     folded   stored constant → the float constant that it was made from
+    stored   the integers of constants: equal ones, as those of a table and of a layer that shares it, are one array
     weights  fully connected layer → the cast of weights that it alone reads, which is folded when the layer is
              decided: the floats of all layers need not stay in memory until all integers are there
     """
@@ -218,6 +220,7 @@ class _Folding:
     def __init__(self, module: ModuleOp, target: Target):
         self.target = target
         self.folded: dict[SSAValue, SSAValue] = {}
+        self.stored: dict[Weights, Weights] = {}
         self.weights: dict[Operation, QuantizeCastOp] = {}
         for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
             if (layer := _layer_of_weights(cast)) is not None:
@@ -233,7 +236,11 @@ class _Folding:
         elif isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
             constant.value.data.release()
-            new = ConstantOp(stored, tensor_type(cast.result), UNROUNDED.without(with_other_values(constant)))
+            integers = Weights(sealed(stored))
+            integers = self.stored.setdefault(integers, integers)
+            new = ConstantOp(
+                WeightsAttr(integers), tensor_type(cast.result), UNROUNDED.without(with_other_values(constant))
+            )
             replace(PatternRewriter(cast), cast, new)
             self.folded[new.y] = constant.y
 
