@@ -99,6 +99,12 @@ class LayerProgram:
         return Image(constants, [placed(t) for t in self.inputs], [placed(t) for t in self.outputs], steps)
 
 
+def renames(op: LayerOp) -> bool:
+    """Whether the result of a layer is its input under another name, for which there are no words."""
+    first = next(each for each in op.operations() if not isinstance(each, ConstantOp))
+    return keeps_images(first) and not isinstance(first.operands[0].owner, ConstantOp)
+
+
 def layers_listing(program: LayerProgram) -> str:
     """The layers as text, a line each, with addresses; and as comments their words, tensors and constants."""
     digits, lines = program.words.bits // 4, [f"; {program.size} bytes of {program.memory}"]
@@ -174,7 +180,7 @@ class _Network:
             self._names[argument] = self._name(value)
         operations = [each for each in op.operations() if not isinstance(each, ConstantOp)]
         first, result = operations[0], op.outputs[0]
-        if keeps_images(first) and not isinstance(first.operands[0].owner, ConstantOp):
+        if renames(op):
             self._names[result] = self._name(first.operands[0])
             return
         self._names[operations[-1].results[0]] = self._name(result, tensor_name(op.yielded[0]))

@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ import qmlir
 from docs.measurements.accuracy import shared_file
 from qmlir.backends.hardware.nvdla.encoder import BASE, NVDLAEncoder, step_of
 from qmlir.backends.hardware.nvdla.layouts import cube_bytes
-from qmlir.backends.hardware.nvdla.machine import Nvdla
 from qmlir.backends.hardware.nvdla.replay import job_traces
+from qmlir.backends.layered import LayerProgram
 from qmlir.devices.model.layer import PlacedLayer
-from tests.backends.hardware.nvdla.board import Network, device
+from tests.backends.hardware.boards import Network, NvdlaBoard, device_of
 from tests.models.networks import NETWORKS
 
 INPUTS = {"mnist-8": 20, "kws": 3, "resnet8": 3}
@@ -58,6 +59,41 @@ class Programs:
         return found
 
 
+class Recorder(NvdlaBoard):
+    """The functional model, which adds a program for each layer that it computes.
+
+    Args:
+        program: The network in layers.
+        found: Gets the programs.
+        encoder: Encodes each layer alone, as it begins after a reset.
+        prefix: What the names of programs begin with.
+        traces: Where to write the jobs of layers as traces of NVIDIA's form; None for none.
+    """
+
+    def __init__(self, program: LayerProgram, found: Programs, encoder: NVDLAEncoder, prefix: str, traces: Path | None):
+        super().__init__(program)
+        self._found, self._encoder, self._prefix, self._traces = found, encoder, prefix, traces
+
+    def run(self, placed: PlacedLayer, words: Sequence[int]) -> None:
+        layer, found, number = placed.layer, self._found, len(self._found.names)
+        (alone,) = self._encoder.encode(iter([placed]))
+        found.names.append(f"{self._prefix}_{placed.number:02}")
+        found.metas.append(json.dumps({"layer": layer.name, "kind": layer.kind, "out": layer.output.shape[1:]}))
+        found.steps.append([(int(step.kind), step.address, step.value) for step in map(step_of, alone)])
+        constants = self.program.constants
+        read = [(at, cube_bytes(*t.shape[1:])) for at, t in zip(placed.inputs, layer.inputs, strict=True)]
+        read += [(at, len(constants[at])) for at in placed.constants]
+        for at, size in dict.fromkeys(read):
+            found.before.append((number, BASE + at, self.memory.read(BASE + at, size).tobytes()))
+        if self._traces is None:
+            super().run(placed, words)
+        else:
+            for trace in job_traces(placed, constants, words, self.device, f"{placed.number:02}"):
+                trace.write(self._traces)
+        at, size = BASE + placed.output, cube_bytes(*layer.output.shape[1:])
+        found.after.append((number, at, self.memory.read(at, size).tobytes()))
+
+
 def programs_of(name: str, find: Callable[[str], Path], inputs: int, traces: Path | None = None) -> Programs:
     """The programs of a network, one for each layer of each input.
 
@@ -70,33 +106,16 @@ def programs_of(name: str, find: Callable[[str], Path], inputs: int, traces: Pat
     Raises:
         AssertionError: A byte that the functional model gives is not the reference's.
     """
-    network, small, found = NETWORKS[name], device(), Programs()
+    network, small, found = NETWORKS[name], device_of("nvdla-small"), Programs()
     samples, _ = network.load(find)
     order = np.random.default_rng(0).permutation(len(samples))
     profiled = [samples[n] for n in order[: network.profiled]]
     quantized = qmlir.quantize(find(network.file), data=profiled, target=small, measure=False)
     layers, encoder = Network.of(quantized, small), NVDLAEncoder(small)
     for number, sample in enumerate(samples[n] for n in order[-inputs:]):
-
-        def watch(placed: PlacedLayer, words: Sequence[int], model: Nvdla, number: int = number) -> None:
-            layer, program, memory = placed.layer, len(found.names), model.memory
-            (alone,) = encoder.encode(iter([placed]))
-            found.names.append(f"{name}_{number}_{placed.number:02}")
-            found.metas.append(json.dumps({"layer": layer.name, "kind": layer.kind, "out": layer.output.shape[1:]}))
-            found.steps.append([(int(step.kind), step.address, step.value) for step in map(step_of, alone)])
-            read = [(at, cube_bytes(*t.shape[1:])) for at, t in zip(placed.inputs, layer.inputs, strict=True)]
-            read += [(at, len(layers.program.constants[at])) for at in placed.constants]
-            for at, size in dict.fromkeys(read):
-                found.before.append((program, BASE + at, memory.read(BASE + at, size).tobytes()))
-            if number == 0 and traces is not None:
-                for trace in job_traces(placed, layers.program.constants, words, model, f"{placed.number:02}"):
-                    trace.write(traces)
-            else:
-                model.execute(map(step_of, words))
-            at, size = BASE + placed.output, cube_bytes(*layer.output.shape[1:])
-            found.after.append((program, at, memory.read(at, size).tobytes()))
-
-        run = layers.run(sample, watch=watch)
+        own = None if number else traces
+        recorder = partial(Recorder, found=found, encoder=encoder, prefix=f"{name}_{number}", traces=own)
+        run = layers.run(sample, board=recorder)
         assert set(run.differing.values()) == {0}, f"{name}: {run.differing}"
     return found
 

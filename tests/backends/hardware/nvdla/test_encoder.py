@@ -35,11 +35,11 @@ from qmlir.devices.model.layer import (
     Step,
     Tensor,
 )
-from tests.backends.hardware.nvdla.board import Network, device
+from tests.backends.hardware.boards import Network, NvdlaBoard, device_of
 from tests.backends.hardware.nvdla.vectors import vectors
 from tests.devices.test_layer_encoder import evaluated
 
-ENCODER = NVDLAEncoder(device())
+ENCODER = NVDLAEncoder(device_of("nvdla-small"))
 ONE, NONE = (1, 1), (0, 0, 0, 0)
 
 
@@ -391,16 +391,19 @@ def blocks(tmp_path: Path) -> Path:
 
 def test_jobs_as_traces(tmp_path: Path) -> None:
     """Each job is a trace of NVIDIA's form, whose checksum a run from a reset gives, and no run with another weight."""
-    small, samples = device(), np.random.default_rng(0).standard_normal((4, 1, 3, 12, 11)).astype(np.float32)
+    small, samples = (
+        device_of("nvdla-small"),
+        np.random.default_rng(0).standard_normal((4, 1, 3, 12, 11)).astype(np.float32),
+    )
     network = Network.of(qmlir.quantize(blocks(tmp_path), data=samples, target=small, measure=False), small)
     paths: list[Path] = []
 
-    def watch(placed: PlacedLayer, words: Sequence[int], model: Nvdla) -> None:
-        name = f"layer{placed.number:02}"
-        traces = job_traces(placed, network.program.constants, words, model, name)
-        paths.extend(trace.write(tmp_path / "traces") for trace in traces)
+    class Traced(NvdlaBoard):
+        def run(self, placed: PlacedLayer, words: Sequence[int]) -> None:
+            traces = job_traces(placed, self.program.constants, words, self.device, f"layer{placed.number:02}")
+            paths.extend(trace.write(tmp_path / "traces") for trace in traces)
 
-    run = network.run(samples[0], watch=watch)
+    run = network.run(samples[0], board=Traced)
     assert set(run.differing.values()) == {0}
     jobs_of_all = sum(step_of(each).kind is Kind.WAIT for each in network.program.words.all)
     assert len(paths) == jobs_of_all > len(network.program.layers)
@@ -414,7 +417,7 @@ def test_jobs_as_traces(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bias", ["i16", "i32"])
 def test_a_network_of_every_kind(tmp_path: Path, bias: str) -> None:
-    small = device(quant__bias__type=bias, fallback__bytes_per_cycle=0.01)
+    small = device_of("nvdla-small", quant__bias__type=bias, fallback__bytes_per_cycle=0.01)
     samples = np.random.default_rng(0).standard_normal((4, 1, 3, 12, 11)).astype(np.float32)
     quantized = qmlir.quantize(blocks(tmp_path), data=samples, target=small, measure=False)
     network, reference = Network.of(quantized, small), qmlir.reference(quantized)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import qmlir
-from tests.backends.hardware.nvdla.board import Network, device
+from tests.backends.hardware.boards import Network, device_of
 from tests.models.networks import NETWORKS
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
-DEVICE = device()
+DEVICE = device_of("nvdla-small")
 
 INPUTS = {"mnist-8": 20, "kws": 3, "resnet8": 3, "vww": 2}
 
