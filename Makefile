@@ -17,8 +17,8 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy gallery llm tune explore npu conformance fuzz files \
-        tables bench clean
+.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy gallery llm tune explore npu hardware conformance fuzz \
+        files tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ explore: $(READY) ## networks on variants of a device: cycles, bytes and errors 
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m docs.measurements.accelerators
+
+hardware: $(READY) ## networks on NVDLA, Gemmini and VTA, from words and memory alone: bytes that differ, cycles, array
+	$(BIN)/python -W ignore -m docs.measurements.hardware $(NETWORKS)
 
 everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, instructions, ratios
 	$(BIN)/python -W ignore -m docs.measurements.everywhere
