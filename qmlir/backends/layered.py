@@ -5,8 +5,9 @@ layers, in tiles; the device gets these words instead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from xdsl.dialects import func
@@ -56,7 +57,7 @@ class LayerProgram:
     size       bytes of it, from its first one on, that the layers need
     steps      the layers, and between them what the host computes, in the order in which they run
     addresses  of each tensor, by its name
-    sizes      bytes of each input and output of the network, by its name
+    sizes      bytes of each input and output of the network and of the host's calls, by its name
     constants  address → bytes that lie there before the first layer
     inputs     the network's inputs
     outputs    the network's outputs
@@ -86,15 +87,13 @@ class LayerProgram:
             at, size = self.addresses[tensor.name], self.sizes[tensor.name]
             return TensorPlace(tensor.name, self.memory, at, size, tensor.shape, tensor.bits)
 
-        def named(tensors: Sequence[Tensor]) -> list[dict[str, str | int]]:
-            return [{"name": tensor.name, "address": self.addresses[tensor.name]} for tensor in tensors]
-
         own, steps = iter(self.words.commands), list[dict[str, Any]]()
         for step in self.steps:
             if isinstance(step, PlacedLayer):
                 steps.append({"layer": step.layer.name, "words": len(next(own))})
             else:
-                steps.append({"host": step.name, "inputs": named(step.inputs), "outputs": named(step.written)})
+                sides = (("inputs", step.inputs), ("outputs", step.written))
+                steps.append({"host": step.name} | {side: [asdict(placed(t)) for t in some] for side, some in sides})
         constants = {self.memory: self.constants} if self.constants else {}
         return Image(constants, [placed(t) for t in self.inputs], [placed(t) for t in self.outputs], steps)
 
@@ -211,7 +210,9 @@ class _Plan:
         self.network, self.encoder, self.plugin, self.memory = network, encoder, plugin, memory
         self.addresses: dict[str, int] = {}
         self.contents: dict[int, bytes] = {}
-        self.sizes = {tensor.name: self._size(tensor) for tensor in (*network.inputs, *network.outputs)}
+        calls = [(*step.inputs, *step.written) for step in network.steps if isinstance(step, Call)]
+        known = chain(network.inputs, network.outputs, *calls)
+        self.sizes = {tensor.name: self._size(tensor) for tensor in known}
         self.scratch: list[int] = []
         self.constants: list[tuple[int, ...]] = []
         self.end = self._share()

@@ -70,7 +70,9 @@ def test_the_files_of_emit_are_all_that_a_driver_needs(quantized: ModuleOp, tmp_
     given = np.round(image[None] / 16 * 127).astype(np.int8)
     machine = Machine(held["address"] + held["bytes"])
     machine.memory[held["address"] :] = data
-    machine.put(shaped["outputs"][0]["address"], given.reshape(8, 8, 1))
+    (first,) = shaped["outputs"]
+    assert (first["memory"], first["bits"], first["bytes"]) == (held["memory"], 8, 8 * 8 * 8)
+    machine.put(first["address"], given.reshape(first["shape"][1:]))
     machine.run(words)
     got = machine.get(result["address"], *result["shape"][1:])
     assert (got.reshape(-1) == np.asarray(qmlir.reference(quantized)(given)).reshape(-1)).all()
