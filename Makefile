@@ -88,6 +88,7 @@ everywhere: $(READY) ## five networks on each processor that code is for, in emu
 
 conformance: $(READY) ## all of what `make test` runs a share of, with a table: ONNX's cases, random layers, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/lowering tests/backends/npu \
+	  tests/backends/hardware/vta \
 	  tests/backends/cpu/test_guard_pages.py tests/backends/cpu/test_aarch64.py tests/backends/cpu/test_elsewhere.py \
 	  tests/backends/cpu/test_small_memory.py \
 	  tests/backends/onnx/test_every_operation_again.py tests/backends/tflite/test_every_operation_again.py \
