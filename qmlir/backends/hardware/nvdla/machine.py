@@ -32,12 +32,14 @@ class Nvdla:
 
     A layer is computed as soon as all units that it needs have been enabled, and its interrupt is there at once.
 
-    memory  what it reads and writes
-    done    the layers that were computed, in order
+    memory    what it reads and writes
+    computes  whether it computes layers; otherwise it checks them and leaves the memory as it is
+    done      the layers that were computed, or checked, in order
     """
 
-    def __init__(self, memory: Memory):
+    def __init__(self, memory: Memory, computes: bool = True):
         self.memory = memory
+        self.computes = computes
         self.done: list[Done] = []
         self._units = {name: Unit(name) for name in UNITS}
         self._pending = 0
@@ -148,7 +150,10 @@ class Nvdla:
                 ("CUBE_IN_CHANNEL", "CHANNEL"),
             ):
                 pooling.pdp.agrees(name, sdp, theirs)
-        result = layer.run(self.memory, None if convolution is None else convolution.sums(self.memory))
+        if self.computes:
+            result = layer.run(self.memory, None if convolution is None else convolution.sums(self.memory))
+            if pooling is not None:
+                pooling.run(self.memory, result)
         if convolution is not None:
             self._finish("CDMA", "CDMA_DAT", "CDMA_WT")
             self._finish("CACC", "CACC")
@@ -156,11 +161,8 @@ class Nvdla:
                 self._finish(name)
         if layer.rdma is not None:
             self._finish("SDP_RDMA")
-        if pooling is None:
-            self._finish("SDP", "SDP")
-        else:
-            pooling.run(self.memory, result)
-            self._finish("SDP", "SDP")
+        self._finish("SDP", "SDP")
+        if pooling is not None:
             self._finish("PDP", "PDP")
         self.done.append(Done(convolution, layer, pooling))
         return True
@@ -194,7 +196,8 @@ class Nvdla:
         if pooling.flying:
             return False
         pooling.check()
-        pooling.run(self.memory, None)
+        if self.computes:
+            pooling.run(self.memory, None)
         self._finish("PDP_RDMA")
         self._finish("PDP", "PDP")
         self.done.append(Done(pdp=pooling))
@@ -207,7 +210,8 @@ class Nvdla:
         cdp, rdma = self._units["CDP"].settings(), self._units["CDP_RDMA"].settings()
         layer = Normalization(cdp, rdma, self._tables.copy())
         layer.check()
-        layer.run(self.memory)
+        if self.computes:
+            layer.run(self.memory)
         self._finish("CDP_RDMA")
         self._finish("CDP", "CDP")
         self.done.append(Done(cdp=layer))
