@@ -39,6 +39,9 @@ REFILL = 60
 COPY, POOL, FLYING = 122, 127, 20
 """Of a layer of SDP from memory and one of PDP, besides its pixels, and what PDP adds to a convolution."""
 
+ALONE = 3
+"""Of a window of PDP that is alone in its row, where another one follows at once; and of the last such window."""
+
 POOL_IN = 101
 """Of a layer of PDP whose last pixels belong to no window, besides its pixels."""
 
@@ -122,17 +125,19 @@ def _pooling(layer: Pooling) -> int:
     """Returns the cycles of a layer of PDP from memory.
 
     A column takes its turn in PDP, and so does a window that ends past the data, unless the columns that begin the row
-    behind it end no window themselves.
+    behind it end no window themselves. Those of windows that end below the data are the turns of the next surface's
+    rows, where these end none and find lines of the buffer for the windows that they begin.
     """
     channels, rows, columns = layer.shape
-    surfaces = -(-channels // ATOM)
+    surfaces, across = -(-channels // ATOM), layer.out[2]
     first, late, early = _ends(layer, axis=1)
-    row = columns + max(late - first, 0)
-    left = _left(layer)
-    total = surfaces * (row * (rows - 1) + columns) + (surfaces - 1) * max(left - first, 0)
-    if _ends(layer, axis=0)[2]:
-        return POOL_IN + PIXEL * total  # whole rows behind the last window
-    return max(POOL_IN + PIXEL * total, POOL + PIXEL * (total + left - early))
+    above, low, below = _ends(layer, axis=0)
+    row, left = columns + max(late - first, 0), _left(layer)
+    lines = -(-layer.kernel[0] // layer.strides[0]) - low - layer.pdp["PAD_TOP"] // layer.strides[0]
+    between = max(late - first, 0) + max(low - min(above, max(lines, 0)), 0) * across
+    total = surfaces * (row * (rows - 1) + columns) + (surfaces - 1) * between
+    alone = ALONE * (total - 1 if row == 1 else 1) if across == 1 else 0
+    return max(POOL_IN + PIXEL * total, POOL + PIXEL * (total + left - early - below * row) + alone)
 
 
 def _left(layer: Pooling) -> int:
@@ -143,8 +148,8 @@ def _left(layer: Pooling) -> int:
 def _ends(layer: Pooling, axis: int) -> tuple[int, int, int]:
     """Returns where windows end along rows (axis 0) or columns (axis 1).
 
-    They are the number of places that end none before the first one does, how many end past the data, less the one that
-    the last place can end as well, and how many places lie behind the end of the last one.
+    They are the number of places that end none before the first one does or the last place comes, how many end past the
+    data, less the one that the last place can end as well, and how many places lie behind the end of the last one.
     """
     before = layer.pdp[("PAD_TOP", "PAD_LEFT")[axis]]
     size, kernel, stride, count = layer.shape[1 + axis], layer.kernel[axis], layer.strides[axis], layer.out[1 + axis]
@@ -152,4 +157,4 @@ def _ends(layer: Pooling, axis: int) -> tuple[int, int, int]:
     late = sum(end >= size for end in ends)
     if late and size - 1 not in ends:
         late -= 1
-    return min(max(ends[0], 0), size), late, max(size - 1 - ends[-1], 0)
+    return min(max(ends[0], 0), size - 1), late, max(size - 1 - ends[-1], 0)

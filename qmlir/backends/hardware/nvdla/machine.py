@@ -45,6 +45,7 @@ class Nvdla:
         self._pending = 0
         self._tables = Tables.empty()
         self._left: str | None = None
+        self._begun = False
 
     def execute(self, commands: Iterable[Command]) -> None:
         """Does what a driver does.
@@ -143,7 +144,7 @@ class Nvdla:
         convolution = self._convolution(layer) if layer.flying else None
         layer.check()
         if pooling is not None:
-            pooling.check()
+            self._check_pool(pooling)
             for name, theirs in (
                 ("CUBE_IN_WIDTH", "WIDTH"),
                 ("CUBE_IN_HEIGHT", "HEIGHT"),
@@ -195,13 +196,25 @@ class Nvdla:
         pooling = Pooling(self._units["PDP"].settings(), self._units["PDP_RDMA"].settings())
         if pooling.flying:
             return False
-        pooling.check()
+        self._check_pool(pooling)
         if self.computes:
             pooling.run(self.memory, None)
         self._finish("PDP_RDMA")
         self._finish("PDP", "PDP")
         self.done.append(Done(pdp=pooling))
         return True
+
+    def _check_pool(self, pooling: Pooling) -> None:
+        """Checks a layer of PDP.
+
+        Raises:
+            QmlirError: nv_small cannot compute it, or the layer before has begun a window that it did not end.
+        """
+        pooling.check()
+        if self._begun:
+            need = "the layer of PDP before must end all windows that it begins, or this one waits for ever"
+            pooling.pdp.refuse(need, "OP_EN", "rows behind its last window")
+        self._begun = pooling.begins_another
 
     def _norms(self) -> bool:
         """Computes a layer of CDP, if there is one that can begin."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qmlir.backends.hardware.nvdla.arithmetic import Ints, rounded, signed, wrapped
-from qmlir.backends.hardware.nvdla.memory import Cube, Memory
+from qmlir.backends.hardware.nvdla.memory import ATOM, Cube, Memory
 from qmlir.backends.hardware.nvdla.units import Settings
 
 AVERAGE, MAXIMUM, MINIMUM = range(3)
@@ -52,6 +52,15 @@ class Pooling:
         """Rows and columns from a window to the next."""
         return self.pdp["KERNEL_STRIDE_HEIGHT"] + 1, self.pdp["KERNEL_STRIDE_WIDTH"] + 1
 
+    @property
+    def begins_another(self) -> bool:
+        """Whether PDP begins a window behind the last one, whose rows are there in part, and never ends it.
+
+        It does where that window begins above or in the first row. The next layer of PDP then waits for ever.
+        """
+        down, top, count = self.strides[0], self.pdp["PAD_TOP"], self.out[1]
+        return (count - 1) * down + self.kernel[0] < self.shape[1] + top and count * down <= top
+
     def check(self) -> None:
         """Refuses what PDP of nv_small does wrong or waits for for ever, and units that were told differently.
 
@@ -86,6 +95,9 @@ class Pooling:
                 pdp.refuse(
                     "rows and columns behind the last window must be too few for another", f"CUBE_OUT_{axis}", got
                 )
+        if self.begins_another and self.shape[0] > ATOM:
+            need = "rows behind the last window must not be those of one that begins above or in the first row"
+            pdp.refuse(f"{need}, which would go on in the next 8 channels", "CUBE_OUT_HEIGHT")
         self._check_width()
 
     def _check_width(self) -> None:

@@ -52,6 +52,21 @@ def test_the_layers_that_tests_change() -> None:
     ]
 
 
+def test_sums_that_are_shortened_by_more_than_16_bits() -> None:
+    """The RTL looks at 16 bits below the point: a negative sum that is a half in them counts as one, whatever is lost."""
+    results = {65535: 0, 65536: 1, 65537: 1, -65534: 0, -65535: -1, -65536: -1, -65537: -1, -66000: -1}
+    x, weights = np.array([-128, -128, -128, -128, 127, 1, 0, 0], np.int8), np.zeros((8, 8), np.int8)
+    for kernel, total in zip(weights, results, strict=True):
+        kernel[:4] = round(np.clip(total / -512, -128, 127))
+        rest = total - int(kernel.astype(int) @ x)
+        kernel[4] = np.fix(rest / 127)
+        kernel[5] = rest - 127 * int(kernel[4])
+        assert kernel.astype(int) @ x == total
+    memory = Memory([(SOURCE, np.tile(x, 12).tobytes()), (WEIGHTS, weights.tobytes())])
+    Nvdla(memory).execute(convolution({("CACC", "D_CLIP_CFG.CLIP_TRUNCATE"): 17}))
+    assert memory.read(TARGET, 8).view(np.int8).tolist() == list(results.values())
+
+
 CONVOLUTIONS: list[tuple[Registers, str]] = [
     (_both("D_MISC_CFG.CONV_MODE", 1), r"CDMA.D_MISC_CFG: CONV_MODE must be 0: nv_small has no Winograd"),
     (_both("D_MISC_CFG.IN_PRECISION", 1), r"IN_PRECISION must be 0: nv_small has int8 only"),
@@ -213,6 +228,31 @@ def test_layers_of_sdp_that_are_refused(changes: Registers, message: str) -> Non
 def test_pools_that_are_refused(changes: Registers, message: str) -> None:
     with pytest.raises(QmlirError, match=message):
         run(Program([*commands(POOLING, changes), wait(0x10)]))
+
+
+BEGINS_ANOTHER: Registers = {
+    ("PDP", "D_POOLING_KERNEL_CFG.KERNEL_HEIGHT"): 3,
+    ("PDP", "D_POOLING_KERNEL_CFG.KERNEL_STRIDE_HEIGHT"): 1,
+    ("PDP", "D_POOLING_PADDING_CFG.PAD_TOP"): 2,
+    ("PDP", "D_DATA_CUBE_OUT_HEIGHT.CUBE_OUT_HEIGHT"): 0,
+}
+"""A window of 4 rows over 3 rows with 2 above; the next one would begin in the first row."""
+
+
+def test_a_window_that_is_begun_and_not_ended() -> None:
+    """The RTL computes it for 8 channels, takes the window into further ones, and never ends a next layer of PDP."""
+    more: Registers = {
+        (unit, place): 15
+        for unit, place in POOLING
+        if place in ("D_DATA_CUBE_IN_CHANNEL.CUBE_IN_CHANNEL", "D_DATA_CUBE_OUT_CHANNEL.CUBE_OUT_CHANNEL")
+    }
+    with pytest.raises(QmlirError, match=r"CUBE_OUT_HEIGHT: rows behind the last window .* CUBE_OUT_HEIGHT = 0"):
+        run(Program([*commands(POOLING, {**BEGINS_ANOTHER, **more}), wait(0x10)]))
+    nvdla = Nvdla(Memory())
+    nvdla.execute([*commands(POOLING, BEGINS_ANOTHER), wait(0x10)])
+    flip = [write(unit, "S_POINTER", PRODUCER=1) for unit in ("PDP", "PDP_RDMA")]
+    with pytest.raises(QmlirError, match=r"the layer of PDP before must end all windows that it begins"):
+        nvdla.execute([*flip, *commands(POOLING), wait(0x20)])
 
 
 def test_results_of_pools_that_are_too_wide_are_refused() -> None:
