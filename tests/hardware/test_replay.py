@@ -1,5 +1,6 @@
 """Files of programs: what is written runs on the functional model as any program, and what differs is named."""
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmlir.backends.hardware.nvdla.machine import run
+from qmlir.backends.hardware.nvdla.machine import Nvdla, run
+from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.hardware.nvdla.program import Program
-from tests.hardware.replay import differences, main, programs_of
+from tests.hardware.replay import Programs, differences, main, programs_of
 
-pytestmark = [pytest.mark.models, pytest.mark.slow]
+
+def trained(test: Callable[..., None]) -> Callable[..., None]:
+    """Marks a test of a trained network."""
+    return pytest.mark.models(pytest.mark.slow(test))
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +27,7 @@ def file(shared: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
     return path
 
 
+@trained
 def test_a_file_of_programs(file: Path) -> None:
     """Each program gives its bytes after a reset."""
     with np.load(file) as z:
@@ -35,6 +41,7 @@ def test_a_file_of_programs(file: Path) -> None:
             assert (memory.read(int(z["out_addr"][out]), len(expected)) == expected).all()
 
 
+@trained
 def test_what_differs_is_named(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     same, wrong = tmp_path / "same.npz", tmp_path / "wrong.npz"
     shutil.copy(file, same)
@@ -46,8 +53,55 @@ def test_what_differs_is_named(file: Path, tmp_path: Path, capsys: pytest.Captur
     np.savez(wrong, allow_pickle=False, **arrays)
     assert main(["--compare", str(file), str(wrong)]) == 1
     (sentence,) = differences(file, wrong)
-    assert "mnist-8_0_02: 1 of 3136 bytes differ, first at row 3, column 5, channel 9: 0x" in sentence
+    assert sentence.startswith("mnist-8_0_02, layer ")
+    assert ": 1 of 3136 bytes differ, first at row 3, column 5, channel 9: 0x" in sentence
     assert sentence in capsys.readouterr().out
     arrays["name"] = np.array([f"other_{n}" for n in range(6)])
     np.savez(wrong, allow_pickle=False, **arrays)
     assert differences(file, wrong)[0].endswith("bytes expected, got none")
+
+
+@trained
+def test_a_stream_of_layers(shared: Callable[[str], Path], tmp_path: Path) -> None:
+    """All layers in one program after a reset: each has its bytes when its last wait has ended."""
+    path, wrong = tmp_path / "stream.npz", tmp_path / "wrong.npz"
+    np.savez(path, allow_pickle=False, **programs_of("mnist-8", shared, 2, stream=True).arrays())
+    with np.load(path) as file:
+        z = {name: file[name] for name in file.files}
+    assert z["name"].tolist() == ["mnist-8_0", "mnist-8_1"]
+    for n in range(2):
+        memory = Memory()
+        for s in np.flatnonzero((z["seg_program"] == n) & (z["seg_op"] == 0)):
+            memory.write(int(z["seg_addr"][s]), z["seg"][z["seg_at"][s] : z["seg_at"][s + 1]].tobytes())
+        commands = Program.from_rows(z["op"][z["op_at"][n] : z["op_at"][n + 1]]).commands
+        device, done, outs = Nvdla(memory), 0, np.flatnonzero(z["out_program"] == n)
+        assert len(outs) == len(json.loads(str(z["meta"][n]))["layers"]) == 6
+        for out in outs:
+            device.execute(commands[done : z["out_op"][out]])
+            done = int(z["out_op"][out])
+            expected = z["out"][z["out_at"][out] : z["out_at"][out + 1]]
+            assert (memory.read(int(z["out_addr"][out]), len(expected)) == expected).all()
+        assert done == len(commands)
+    z["out"] = z["out"].copy()
+    z["out"][[z["out_at"][8], z["out_at"][11]]] ^= 1
+    np.savez(wrong, allow_pickle=False, **z)
+    first, second = differences(path, wrong)
+    layers = json.loads(str(z["meta"][1]))["layers"]
+    assert first.startswith(f"mnist-8_1, layer {layers[2]['layer']}: 1 of 3136 bytes differ, first at row 0, column 0")
+    assert second.startswith(f"mnist-8_1, layer {layers[5]['layer']}: 1 of 16 bytes differ")
+
+
+def test_help_says_what_the_arrays_are(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    for name in ("--stream", "--compare EXPECTED GOT", *Programs().arrays()):
+        assert name in text
+
+
+@pytest.mark.parametrize("given", [[], ["--network", "nothing"], ["--compare", "one"], ["--compare", "one", "two"]])
+def test_commands_that_are_refused(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(given)
+    assert ended.value.code == 2
+    assert "usage: python -m tests.hardware.replay" in capsys.readouterr().err

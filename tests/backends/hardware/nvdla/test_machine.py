@@ -53,7 +53,7 @@ def test_the_layers_that_tests_change() -> None:
 
 
 def test_sums_that_are_shortened_by_more_than_16_bits() -> None:
-    """The RTL looks at 16 bits below the point: a negative sum that is a half in them counts as one, whatever is lost."""
+    """The RTL looks at 16 bits below the point: a negative sum that is a half in them counts as one."""
     results = {65535: 0, 65536: 1, 65537: 1, -65534: 0, -65535: -1, -65536: -1, -65537: -1, -66000: -1}
     x, weights = np.array([-128, -128, -128, -128, 127, 1, 0, 0], np.int8), np.zeros((8, 8), np.int8)
     for kernel, total in zip(weights, results, strict=True):

@@ -16,9 +16,7 @@ from tests.backends.hardware.nvdla.layers import SOURCE, TARGET, convolution
 @pytest.mark.slow
 def test_cycles_of_each_layer() -> None:
     device, data = device_of("nvdla-small"), np.load("examples/digits/digits.npz")
-    quantized = qmlir.quantize(
-        "examples/digits/digits.onnx", data=data["calibration_images"][:8, None], target=device()
-    )
+    quantized = qmlir.quantize("examples/digits/digits.onnx", data=data["calibration_images"][:8, None], target=device)
     program, computing, expected = Network.of(quantized, device).program, Nvdla(Memory()), list[int]()
     for words in program.words.commands:
         before = len(computing.done)
