@@ -126,18 +126,30 @@ def _pooling(layer: Pooling) -> int:
 
     A column takes its turn in PDP, and so does a window that ends past the data, unless the columns that begin the row
     behind it end no window themselves. Those of windows that end below the data are the turns of the next surface's
-    rows, where these end none and find lines of the buffer for the windows that they begin.
+    rows, where these end none and the windows that they begin find their lines in the buffer.
     """
     channels, rows, columns = layer.shape
     surfaces, across = -(-channels // ATOM), layer.out[2]
     first, late, early = _ends(layer, axis=1)
     above, low, below = _ends(layer, axis=0)
     row, left = columns + max(late - first, 0), _left(layer)
-    lines = -(-layer.kernel[0] // layer.strides[0]) - low - layer.pdp["PAD_TOP"] // layer.strides[0]
-    between = max(late - first, 0) + max(low - min(above, max(lines, 0)), 0) * across
+    between = max(late - first, 0) + max(low - min(above, _room(layer, low)), 0) * across
     total = surfaces * (row * (rows - 1) + columns) + (surfaces - 1) * between
     alone = ALONE * (total - 1 if row == 1 else 1) if across == 1 else 0
     return max(POOL_IN + PIXEL * total, POOL + PIXEL * (total + left - early - below * row) + alone)
+
+
+def _room(layer: Pooling, low: int) -> int:
+    """Returns how many rows of a surface find lines in the buffer while windows that end below the last one leave it.
+
+    Each window has a line, in turn: as many as windows overlap. No row waits where the first row begins windows whose
+    lines are free.
+    """
+    down = layer.strides[0]
+    lines, begun = -(-layer.kernel[0] // down), layer.pdp["PAD_TOP"] // down
+    leaving = {window % lines for window in range(layer.out[1] - low, layer.out[1])}
+    waits = leaving & {window % lines for window in range(begun + 1)}
+    return max(lines - low - begun, 0) if waits else layer.shape[1]
 
 
 def _left(layer: Pooling) -> int:
