@@ -42,6 +42,10 @@ COPY, POOL, FLYING = 122, 127, 20
 ALONE = 3
 """Of a window of PDP that is alone in its row, where another one follows at once; and of the last such window."""
 
+NORM, NORM_COLUMN, NORM_STRIP = 141, 6, 3.5
+"""Of a layer of CDP, besides its pixels and a cycle for each strip of 8 columns; for each column of the first strip;
+for each column that the last strip of a row lacks, where another row follows."""
+
 POOL_IN = 101
 """Of a layer of PDP whose last pixels belong to no window, besides its pixels."""
 
@@ -64,8 +68,7 @@ def cycles(done: Done) -> int:
         case Done(pdp=Pooling() as pooling):
             return _pooling(pooling)
         case Done(cdp=Normalization() as normalization):
-            channels, rows, columns = normalization.shape
-            return POOL + PIXEL * -(-channels // ATOM) * rows * columns
+            return _normalization(normalization)
         case _:
             raise AssertionError("a layer has a unit that computes it")
 
@@ -150,6 +153,17 @@ def _room(layer: Pooling, low: int) -> int:
     leaving = {window % lines for window in range(layer.out[1] - low, layer.out[1])}
     waits = leaving & {window % lines for window in range(begun + 1)}
     return max(lines - low - begun, 0) if waits else layer.shape[1]
+
+
+def _normalization(layer: Normalization) -> int:
+    """Returns the cycles of a layer of CDP, which takes strips of 8 columns, all channels of one before the next."""
+    channels, rows, columns = layer.shape
+    surfaces = -(-channels // ATOM)
+    whole, last = divmod(columns, ATOM)
+    total = NORM + NORM_COLUMN * min(columns, ATOM) + PIXEL * surfaces * rows * columns
+    if whole:
+        total += surfaces * rows * whole - 1 + (NORM_STRIP * (ATOM - last) * (rows - 1) if last else 0)
+    return round(total)
 
 
 def _left(layer: Pooling) -> int:

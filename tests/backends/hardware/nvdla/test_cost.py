@@ -9,6 +9,7 @@ from qmlir.backends.hardware.nvdla.cost import cycles
 from qmlir.backends.hardware.nvdla.jobs import Cube, Driver, Pool
 from qmlir.backends.hardware.nvdla.machine import Nvdla
 from qmlir.backends.hardware.nvdla.memory import Memory
+from tests.backends.hardware.nvdla.layers import NORMALIZATION, commands
 from tests.backends.hardware.nvdla.vectors import KINDS, vectors
 
 MEAN = 0.025
@@ -60,3 +61,24 @@ def test_cycles_of_pools(
     nvdla = Nvdla(Memory(), computes=False)
     nvdla.execute(Driver().run(Pool(source, target, window, stride, padding)))
     assert abs(cycles(nvdla.done[-1]) / measured - 1) < 0.08
+
+
+NORMALIZATIONS = [
+    (8, 1, 1, 155), (10, 1, 2, 185), (3, 2, 5, 251), (64, 1, 1, 211), (64, 2, 2, 409), (128, 3, 3, 1311),
+    (8, 3, 4, 261), (8, 3, 6, 321), (8, 3, 7, 351), (8, 1, 8, 253), (8, 4, 8, 448), (24, 4, 8, 968), (32, 8, 8, 2268),
+    (8, 8, 16, 1228), (8, 1, 40, 513), (8, 3, 9, 456), (16, 3, 12, 795), (8, 2, 17, 486), (24, 2, 20, 1169),
+    (8, 5, 10, 674), (16, 1, 15, 429),
+]  # fmt: skip
+"""Layers of CDP that ran on the RTL: channels, rows, columns, and cycles, which windows do not change."""
+
+
+@pytest.mark.parametrize(("channels", "rows", "columns", "measured"), NORMALIZATIONS)
+def test_cycles_of_normalizations(channels: int, rows: int, columns: int, measured: int) -> None:
+    size = {"CHANNEL": channels - 1, "HEIGHT": rows - 1, "WIDTH": columns - 1}
+    changes = {("CDP_RDMA", f"D_DATA_CUBE_{name}.{name}"): value for name, value in size.items()}
+    for unit, side in (("CDP_RDMA", "SRC"), ("CDP", "DST")):
+        changes[unit, f"D_{side}_LINE_STRIDE.{side}_LINE_STRIDE"] = 8 * columns
+        changes[unit, f"D_{side}_SURFACE_STRIDE.{side}_SURFACE_STRIDE"] = 8 * columns * rows
+    nvdla = Nvdla(Memory(), computes=False)
+    nvdla.execute(commands(NORMALIZATION, changes))
+    assert abs(cycles(nvdla.done[-1]) / measured - 1) < 0.01
