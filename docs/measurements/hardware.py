@@ -36,7 +36,7 @@ import qmlir
 from docs.measurements.accuracy import shared_file
 from docs.measurements.peers import PEERS
 from qmlir.backends.hardware.gemmini.costs import costs_of
-from qmlir.backends.hardware.nvdla.cost import cycles as cycles_of
+from qmlir.backends.hardware.nvdla.timing import layer_cycles
 from qmlir.compiler import to_integers
 from qmlir.devices import Device
 from qmlir.devices.legality.limits import legality_of
@@ -183,7 +183,7 @@ def _said(call: HostOp) -> str:
 def _cycles(run: Run, quantized: ModuleOp, device: Device) -> int:
     """The cycles of a call, as the device's entry in `ACCELERATORS` says."""
     if isinstance(run.board, NvdlaBoard):
-        return sum(map(cycles_of, run.board.device.done))
+        return sum(layer_cycles(run.board.program))
     if isinstance(run.board, GemminiBoard):
         words = run.board.program.words.all
         return costs_of(zip(words[::3], words[1::3], words[2::3], strict=True)).cycles
