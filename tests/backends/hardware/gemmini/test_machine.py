@@ -1,16 +1,14 @@
 """The functional model of Gemmini: programs that another model ran, faults that they catch, and refusals."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from qmlir.backends.hardware.gemmini import machine as model
+from qmlir.backends.hardware import gemmini
 from qmlir.backends.hardware.gemmini.machine import Machine
 from qmlir.backends.hardware.gemmini.words import (
     ACCUMULATOR,
@@ -22,9 +20,7 @@ from qmlir.backends.hardware.gemmini.words import (
     InstructionError,
     command,
 )
-
-FOLDER = Path(model.__file__).parent
-MODULES = ("words", "arithmetic", "array", "loops", "machine")
+from tests.backends.hardware.faults import faulty
 
 
 class Program(NamedTuple):
@@ -108,28 +104,15 @@ PLANTED = {
 """Faults: the module, its text, and what stands there instead."""
 
 
-def planted(monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str) -> Any:
-    """The machine whose source has a fault."""
-    for name in MODULES:
-        text = (FOLDER / f"{name}.py").read_text("utf-8")
-        if name == file:
-            assert text.count(old) == 1, old
-            text = text.replace(old, new)
-        spec = spec_from_loader(f"planted_{name}", loader=None)
-        assert spec is not None
-        module = module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, f"planted_{name}", module)
-        exec(text.replace("qmlir.backends.hardware.gemmini.", "planted_"), module.__dict__)
-    return sys.modules["planted_machine"].Machine
-
-
 @pytest.mark.parametrize("fault", PLANTED)
-def test_programs_catch_each_fault(programs: list[Program], monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    assert next(differing(programs, planted(monkeypatch, *PLANTED[fault])), None) is not None
+def test_programs_catch_each_fault(programs: list[Program], tmp_path: Path, fault: str) -> None:
+    machine = faulty(gemmini, tmp_path, *PLANTED[fault])("machine")
+    assert next(differing(programs, machine.Machine), None) is not None
 
 
-def test_a_machine_without_a_fault_passes(programs: list[Program], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(differing(programs, planted(monkeypatch, "words", "class Field", "class Field"))) == []
+def test_a_machine_without_a_fault_passes(programs: list[Program], tmp_path: Path) -> None:
+    machine = faulty(gemmini, tmp_path, "words", "class Field", "class Field")("machine")
+    assert list(differing(programs, machine.Machine)) == []
 
 
 STAYS = command(Configured.EXECUTE, weights_stay=1, a_stride=1, c_stride=1)

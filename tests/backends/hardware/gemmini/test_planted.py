@@ -1,21 +1,16 @@
 """Faults planted in Gemmini's encoder: layers on the functional model, beside what their data say, find each."""
 
-import sys
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import qmlir
-from qmlir.backends.hardware.gemmini import encoder
+from qmlir.backends.hardware import gemmini
 from qmlir.devices.model.layer import Addition, ImageSum, Pool
+from tests.backends.hardware.faults import faulty
 from tests.backends.hardware.gemmini import test_encoder as layers
 from tests.backends.hardware.gemmini.test_encoder import CONVOLUTIONS, convolution, layer, same, scale, tensor
-
-FOLDER = Path(encoder.__file__).parent
-MODULES = ("tiles", "products", "moves", "encoder")
 
 PLANTED = {
     "rows below that are read": ("products", "first + size - whole, 0), size - before", "0, 0), size - before"),
@@ -62,31 +57,11 @@ def representative() -> None:
     same(layer([scale(0.6), other], (1, 5, 6, 7)))
 
 
-def planted(monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str) -> Any:
-    """The encoder whose source has a fault."""
-    for name in MODULES:
-        text = (FOLDER / f"{name}.py").read_text("utf-8")
-        if name == file:
-            assert text.count(old) >= 1, old
-            text = text.replace(old, new)
-        for each in MODULES:
-            text = text.replace(f"qmlir.backends.hardware.gemmini.{each} import", f"planted_{each} import")
-        text = text.replace(
-            "from qmlir.backends.hardware.gemmini import moves, products",
-            "import planted_moves as moves, planted_products as products",
-        )
-        spec = spec_from_loader(f"planted_{name}", loader=None)
-        assert spec is not None
-        module = module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, f"planted_{name}", module)
-        exec(text, module.__dict__)
-    return sys.modules["planted_encoder"].Gemmini(qmlir.load_device("gemmini"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", PLANTED)
-def test_layers_find_each_fault(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    monkeypatch.setattr(layers, "ENCODER", planted(monkeypatch, *PLANTED[fault]))
+def test_layers_find_each_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str) -> None:
+    encoder = faulty(gemmini, tmp_path, *PLANTED[fault])("encoder")
+    monkeypatch.setattr(layers, "ENCODER", encoder.Gemmini(qmlir.load_device("gemmini")))
     try:
         representative()
     except Exception:  # a fault may raise anything, or a comparison fails
@@ -95,6 +70,7 @@ def test_layers_find_each_fault(monkeypatch: pytest.MonkeyPatch, fault: str) -> 
 
 
 @pytest.mark.slow
-def test_an_encoder_without_a_fault_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "ENCODER", planted(monkeypatch, "encoder", "class Gemmini", "class Gemmini"))
+def test_an_encoder_without_a_fault_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    encoder = faulty(gemmini, tmp_path, "encoder", "class Gemmini", "class Gemmini")("encoder")
+    monkeypatch.setattr(layers, "ENCODER", encoder.Gemmini(qmlir.load_device("gemmini")))
     representative()

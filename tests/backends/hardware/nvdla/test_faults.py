@@ -1,17 +1,17 @@
 """Seeded faults in the functional model: each makes at least one vector differ, or hang."""
 
-import importlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from qmlir.backends.hardware import nvdla
 from qmlir.errors import QmlirError
+from tests.backends.hardware.faults import faulty
 from tests.backends.hardware.nvdla.vectors import vectors
 
-PACKAGE = "qmlir.backends.hardware.nvdla"
+HELPERS = "from qmlir.backends.hardware.nvdla.arithmetic import saturated, wrapped\n"
+"""What texts of faults call and their modules may not have."""
 
 FAULTS = {
     "halves towards plus infinity": ("arithmetic", "(1 << shift - 1) - (x < 0)", "(1 << shift - 1)"),
@@ -84,29 +84,11 @@ FAULTS = {
 """Faults: a module of the model, text of it, and the text that takes its place."""
 
 
-def _faulty(monkeypatch: pytest.MonkeyPatch, module: str, old: str, new: str) -> ModuleType:
-    """Returns the model's `machine`, imported anew with a fault in one of its modules."""
-    name = f"{PACKAGE}.{module}"
-    source = importlib.import_module(name).__file__
-    assert source is not None
-    text = Path(source).read_text()
-    assert text.count(old) == 1
-    package = sys.modules[PACKAGE]
-    for loaded in [key for key in sys.modules if key.startswith(f"{PACKAGE}.")]:
-        monkeypatch.delitem(sys.modules, loaded)
-        attribute = loaded.rpartition(".")[2]
-        monkeypatch.setattr(package, attribute, getattr(package, attribute))  # put back after the test, as the module
-    mutant = ModuleType(name)
-    monkeypatch.setitem(sys.modules, name, mutant)
-    helpers = f"from {PACKAGE}.arithmetic import saturated, wrapped\n" if module != "arithmetic" else ""
-    exec(compile(helpers + text.replace(old, new), source, "exec"), mutant.__dict__)
-    return importlib.import_module(f"{PACKAGE}.machine")
-
-
 @pytest.mark.parametrize("fault", FAULTS)
-def test_faults_are_caught(fault: str, shared: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_are_caught(fault: str, shared: Callable[[str], Path], tmp_path: Path) -> None:
     programs = vectors(shared)
-    machine = _faulty(monkeypatch, *FAULTS[fault])
+    module, old, new = FAULTS[fault]
+    machine = faulty(nvdla, tmp_path, module, old, new, "" if module == "arithmetic" else HELPERS)("machine")
 
     def caught() -> bool:
         for vector in programs:

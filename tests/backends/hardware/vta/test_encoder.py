@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import qmlir
+from qmlir.backends.hardware import vta
 from qmlir.backends.hardware.vta.encoder import Vta
 from qmlir.backends.hardware.vta.instructions import MicroOp, Unit, instruction
 from qmlir.backends.hardware.vta.stream import MicroOps
@@ -25,9 +26,9 @@ from qmlir.devices.model.layer import (
     Requantization,
 )
 from qmlir.errors import QmlirError
+from tests.backends.hardware.faults import faulty
 from tests.backends.hardware.vta import layers
 from tests.backends.hardware.vta.layers import ENCODER, requantization, run, tensor
-from tests.backends.hardware.vta.programs import faulty
 from tests.conftest import THOROUGH
 from tests.devices.test_layer_encoder import evaluated
 
@@ -285,36 +286,36 @@ def test_weights_lie_at_whole_tiles() -> None:
 # -- faults
 
 FAULTS = {
-    "halves are dropped": ("epilogue.py", "self.add((1 << right - 1) * same)", "pass"),
-    "shifts beyond 15 are one": ("epilogue.py", "min(max(right, -16), 15)", "right"),
+    "halves are dropped": ("epilogue", "self.add((1 << right - 1) * same)", "pass"),
+    "shifts beyond 15 are one": ("epilogue", "min(max(right, -16), 15)", "right"),
     "a sum has no half": (
-        "epilogue.py",
+        "epilogue",
         "self.add(np.full(len(self.lower), 1 << right - 1))\n        self.shift(right)\n        self._finish",
         "self.shift(right)\n        self._finish",
     ),
-    "no maximum": ("epilogue.py", "if self.upper.max() > upper:", "if False:"),
-    "signs are not counted": ("epilogue.py", "self.acts.append(Sign())", "pass"),
-    "tiles are transposed": ("products.py", "transpose(2, 1, 0, 3)", "transpose(2, 1, 3, 0)"),
-    "groups read from the first channel": ("products.py", "at = first - begin * LANES", "at = 0"),
-    "biases begin with the first block": ("products.py", "self._channels[act] + tile.blocks[0]", "self._channels[act]"),
-    "strides of rows are 1": ("products.py", "from_inner=windows.stride[0] * columns", "from_inner=columns"),
-    "pieces read their first block": ("products.py", "(firsts[block] + begin)", "(firsts[block])"),
-    "loads do not wait": ("stream.py", "loads[0] = replace(loads[0], pop_next=1)", "pass"),
-    "sums do not wait for stores": ("stream.py", "if turn == 0 and number >= 2:", "if False:"),
-    "products do not wait for loads": ("stream.py", "computed[0] = replace(computed[0], pop_previous=1)", "pass"),
-    "micro-ops on the chip end early": ("stream.py", "[], first, first + len(wanted)", "[], first, first + 1"),
-    "padding is 0 for maxima": ("maxima.py", "LEAST = -128", "LEAST = 0"),
-    "maxima step by 1": ("maxima.py", "from_inner=windows.stride[1]", "from_inner=1"),
-    "dilations are 1": ("windows.py", "column * self.dilation[1]", "column"),
-    "spans begin without padding": ("windows.py", "- self.padding[2 * axis]", "- self.padding[2 * axis + 1]"),
-    "results lie a row too low": ("windows.py", "block * rows + tile.rows[0]", "block * rows"),
+    "no maximum": ("epilogue", "if self.upper.max() > upper:", "if False:"),
+    "signs are not counted": ("epilogue", "self.acts.append(Sign())", "pass"),
+    "tiles are transposed": ("products", "transpose(2, 1, 0, 3)", "transpose(2, 1, 3, 0)"),
+    "groups read from the first channel": ("products", "at = first - begin * LANES", "at = 0"),
+    "biases begin with the first block": ("products", "self._channels[act] + tile.blocks[0]", "self._channels[act]"),
+    "strides of rows are 1": ("products", "from_inner=windows.stride[0] * columns", "from_inner=columns"),
+    "pieces read their first block": ("products", "(firsts[block] + begin)", "(firsts[block])"),
+    "loads do not wait": ("stream", "loads[0] = replace(loads[0], pop_next=1)", "pass"),
+    "sums do not wait for stores": ("stream", "if turn == 0 and number >= 2:", "if False:"),
+    "products do not wait for loads": ("stream", "computed[0] = replace(computed[0], pop_previous=1)", "pass"),
+    "micro-ops on the chip end early": ("stream", "[], first, first + len(wanted)", "[], first, first + 1"),
+    "padding is 0 for maxima": ("maxima", "LEAST = -128", "LEAST = 0"),
+    "maxima step by 1": ("maxima", "from_inner=windows.stride[1]", "from_inner=1"),
+    "dilations are 1": ("windows", "column * self.dilation[1]", "column"),
+    "spans begin without padding": ("windows", "- self.padding[2 * axis]", "- self.padding[2 * axis + 1]"),
+    "results lie a row too low": ("windows", "block * rows + tile.rows[0]", "block * rows"),
     "lanes are turned": (
-        "movement.py",
+        "movement",
         "tiles[number, row, different[number, row]] = 1",
         "tiles[number, different[number, row], row] = 1",
     ),
 }  # fmt: skip
-"""What is wrong → the file, a text in it, and what stands there instead."""
+"""What is wrong → the module, a text in it, and what stands there instead."""
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +356,7 @@ def test_no_fault(drawn: list[tuple[Layer, list[Any], Any]]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_caught_by_the_model(drawn: list[tuple[Layer, list[Any], Any]], tmp_path: Path, fault: str) -> None:
-    encoder = faulty(tmp_path, *FAULTS[fault])("encoder").Vta(qmlir.load_device("vta"))
+    encoder = faulty(vta, tmp_path, *FAULTS[fault])("encoder").Vta(qmlir.load_device("vta"))
     assert wrong(drawn, encoder) > 0
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qmlir.backends.hardware import vta
 from qmlir.backends.hardware.vta.instructions import (
     Alu,
     Buffer,
@@ -21,7 +22,8 @@ from qmlir.backends.hardware.vta.instructions import (
 )
 from qmlir.backends.hardware.vta.machine import Machine
 from qmlir.errors import QmlirError
-from tests.backends.hardware.vta.programs import Program, faulty, programs
+from tests.backends.hardware.faults import faulty
+from tests.backends.hardware.vta.programs import Program, programs
 
 ORDERS = [(), (Unit.LOAD, Unit.COMPUTE), (Unit.COMPUTE,), (Unit.STORE, Unit.COMPUTE)]
 
@@ -51,65 +53,65 @@ def test_memory_is_that_of_the_design(streams: list[Program], first: Sequence[Un
 
 FAULTS = {
     "sums saturate": (
-        "machine.py",
+        "machine",
         "return x + y",
         "return np.clip(x.astype(np.int64) + y, -(1 << 31), (1 << 31) - 1).astype(np.int32)",
     ),
-    "shifts have no sign": ("machine.py", "((y & 31) ^ 16) - 16", "y & 31"),
-    "shifts have four bits": ("machine.py", "((y & 31) ^ 16) - 16", "((y & 15) ^ 8) - 8"),
+    "shifts have no sign": ("machine", "((y & 31) ^ 16) - 16", "y & 31"),
+    "shifts have four bits": ("machine", "((y & 31) ^ 16) - 16", "((y & 15) ^ 8) - 8"),
     "shifts round": (
-        "machine.py",
+        "machine",
         "x >> np.maximum(amount, 0)",
         "(x + (1 << np.maximum(amount, 1) - 1)) >> np.maximum(amount, 0)",
     ),
     "results saturate": (
-        "machine.py",
+        "machine",
         "results[to] = sums[to].astype(np.int8)\n\n\ndef _computed",
         "results[to] = sums[to].clip(-128, 127).astype(np.int8)\n\n\ndef _computed",
     ),
-    "a reset shows 0": ("machine.py", "seen = products +", "seen = 0 * products +"),
-    "a reset forgets its products only": ("machine.py", "            sums[to] = 0\n", ""),
-    "weights are transposed": ("machine.py", "@ tile.T", "@ tile"),
+    "a reset shows 0": ("machine", "seen = products +", "seen = 0 * products +"),
+    "a reset forgets its products only": ("machine", "            sums[to] = 0\n", ""),
+    "weights are transposed": ("machine", "@ tile.T", "@ tile"),
     "stores ignore their stride": (
-        "machine.py",
+        "machine",
         "np.arange(rows, dtype=np.int64) * each.stride",
         "np.arange(rows, dtype=np.int64) * each.columns",
     ),
     "padding on the left is on the right": (
-        "machine.py",
+        "machine",
         "above : above + rows, left : left + each.columns",
         "above : above + rows, right : right + each.columns",
     ),
     "padding above is below": (
-        "machine.py",
+        "machine",
         "above : above + rows, left : left",
         "below : below + rows, left : left",
     ),
     "micro-ops add before their loops": (
-        "machine.py",
+        "machine",
         "first + i * outer + j * inner",
         "first + i * inner + j * outer",
     ),
-    "the last micro-op is left out": ("machine.py", "[each.first : each.end]", "[each.first : each.end - 1]"),
-    "minimum for maximum": ("machine.py", "return np.maximum(x, y)", "return np.minimum(x, y)"),
+    "the last micro-op is left out": ("machine", "[each.first : each.end]", "[each.first : each.end - 1]"),
+    "minimum for maximum": ("machine", "return np.maximum(x, y)", "return np.minimum(x, y)"),
     "immediates have no sign": (
-        "instructions.py",
+        "instructions",
         'Bits("value", 16, signed=True)',
         'Bits("value", 16)',
     ),
     "tokens go the other way": (
-        "machine.py",
+        "machine",
         "for other, flag in ((before, each.push_previous), (behind, each.push_next))",
         "for other, flag in ((behind, each.push_previous), (before, each.push_next))",
     ),
-    "the inner loop ends early": ("machine.py", "np.arange(each.inner)", "np.arange(max(each.inner - 1, 1))"),
+    "the inner loop ends early": ("machine", "np.arange(each.inner)", "np.arange(max(each.inner - 1, 1))"),
 }
-"""What is wrong → the file, a text in it, and what stands there instead."""
+"""What is wrong → the module, a text in it, and what stands there instead."""
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_caught_by_the_streams(streams: list[Program], tmp_path: Path, fault: str) -> None:
-    machine = faulty(tmp_path, *FAULTS[fault])("machine").Machine
+    machine = faulty(vta, tmp_path, *FAULTS[fault])("machine").Machine
     try:
         assert differing(streams, machine) > 0
     except QmlirError:
