@@ -91,18 +91,18 @@ def image_files(image: Image, form: str, words: Path, name: str) -> dict[Path, s
     files: dict[Path, str | bytes] = {}
     memories: list[dict[str, Any]] = []
     for memory, runs in image.constants.items():
-        file = words.with_name(f"{words.stem}.{memory}{words.suffix}")
+        file, whole = words.with_name(f"{words.stem}.{memory}{words.suffix}"), _whole(runs)
         match form:
             case "bin":
-                files[file] = _whole(runs)
+                files[file] = whole
             case "hex":
                 files[file] = intel_hex(runs)
             case "readmemh":
                 files[file] = byte_lines(runs)
             case _:
-                files[file] = _c_array(memory, runs, name)
+                files[file] = _c_array(memory, min(runs), whole, name)
         constants = [{"address": address, "bytes": len(data)} for address, data in sorted(runs.items())]
-        extent = {"address": min(runs), "bytes": len(_whole(runs))}
+        extent = {"address": min(runs), "bytes": len(whole)}
         memories.append({"memory": memory, "file": file.name, **extent, "constants": constants})
     index: dict[str, Any] = {"words": words.name, "memories": memories}
     index |= {side: [asdict(place) for place in getattr(image, side)] for side in ("inputs", "outputs")}
@@ -163,9 +163,9 @@ def byte_lines(runs: Runs) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _c_array(memory: str, runs: Runs, name: str) -> str:
-    """The bytes from the first run to the last as an array of C, with its address and its size."""
-    whole, first, called = _whole(runs), min(runs), f"{name}_{memory.replace('-', '_')}"
+def _c_array(memory: str, first: int, whole: bytes, name: str) -> str:
+    """The bytes of a memory from an address on as an array of C, with that address and their size."""
+    called = f"{name}_{memory.replace('-', '_')}"
     lines = ["#include <stdint.h>", "", f"const uint32_t {called}_address = {first:#x};"]
     lines += [f"const uint32_t {called}_size = {len(whole)};", "", f"const uint8_t {called}[] = {{"]
     for at in range(0, len(whole), LINE):
