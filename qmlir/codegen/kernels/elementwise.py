@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 from xdsl.dialects.builtin import MemRefType, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
@@ -14,6 +15,7 @@ from qmlir.codegen.lowering import Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import INDEX, Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.stripes import Reads, Stripes
+from qmlir.numerics.short_tables import ShortForm, shortened
 
 # ---------------------------------------------------------------------------------------------------------------
 # Elementwise kernels: any formula of any number of operands that broadcast to the result's shape.
@@ -123,6 +125,47 @@ class Entries:
         words = [places.load(*row, i + lane) for lane in range(lanes)]
         found = [self(word.to(i64, unsigned=not first) + first) for word in words]
         return self.table.code.zeros(self.table.element, lanes).with_lanes(found)
+
+
+@dataclass(frozen=True)
+class ShortTable:
+    """How a formula reads a table of which a processor holds the short form.
+
+    form    how an entry is computed from the form's words
+    dtype   the type of an entry
+    """
+
+    form: ShortForm
+    dtype: np.dtype[Any]
+
+    def __call__(self, word: Callable[[Value], Value]) -> Callable[[Value], Value]:
+        """A reader of the table's entries, given one of the form's words."""
+        return lambda place: self.form.entry(place, word).to(self.dtype)
+
+
+@dataclass(frozen=True)
+class WithShortTable:
+    """A formula of elements and one table, of which its kernel has the short form."""
+
+    formula: Formula
+    table: ShortTable
+
+    def __call__(self, *operands: Any) -> Value:
+        *elements, word = operands
+        return self.formula(*elements, self.table(word))
+
+
+SHORTENED = 4096
+"""Bytes from which on a table takes its short form, where constants should be small rather than fast."""
+
+
+def held_table(state: MainLowering, table: Array) -> tuple[SSAValue, ShortTable | None]:
+    """The constant of a table, and how it is read if the processor holds its short form."""
+    machine = state.machine
+    if table.nbytes >= SHORTENED and (machine.small or machine.saves_memory) and (found := shortened(table)):
+        form, words = found
+        return state.constant(words), ShortTable(form, table.dtype)
+    return state.constant(table), None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,14 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise, lower_word_lookup
+from qmlir.codegen.kernels.elementwise import (
+    Entries,
+    Formula,
+    WithShortTable,
+    held_table,
+    lower_elementwise,
+    lower_word_lookup,
+)
 from qmlir.codegen.lowering import Array, MainLowering, Rules
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
@@ -280,7 +287,11 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
             formula = RescaledByRows(formula, shift == -17) if rescaled_by_rows(state, op, formula) else formula
     elif isinstance(op, AddOp) and (faster := faster_add(op, packs=state.machine.packed > 0)) is not None:
         formula, parameters = faster
-    tables = [state.constant(table) for table in op.tables()]
+    if isinstance(op, LookupOp):
+        table, short = held_table(state, op.table.array)
+        formula, tables = formula if short is None else WithShortTable(formula, short), [table]
+    else:
+        tables = [state.constant(table) for table in op.tables()]
     # xDSL compares scalars only, and vectors of indices have no loads.
     widths = () if tables or isinstance(op, DivOp) else WIDTHS
     if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and state.machine.table == 256:

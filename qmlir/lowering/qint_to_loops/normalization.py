@@ -15,7 +15,7 @@ from math import prod
 from xdsl.dialects.builtin import i16, i32, i64
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernels.elementwise import Entries
+from qmlir.codegen.kernels.elementwise import Entries, ShortTable, held_table
 from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.local_response import LocalResponse, LocalResponseNormalizationOp
@@ -41,11 +41,13 @@ class AlongAxis(Kernel):
     name      the kernel's symbol
     shape     x's sizes before, along and behind the axis
     formula   the integer arithmetic
+    short     how the formula's first table is read if the buffer holds its short form
     """
 
     name: str
     shape: tuple[int, int, int]
     formula: AxisFormula
+    short: ShortTable | None = None
 
     @property
     def symbol(self) -> str:
@@ -53,9 +55,12 @@ class AlongAxis(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, *tables, y = buffers
-        length, formula, readers = self.shape[1], self.formula, [Entries(table) for table in tables]
+        length, formula = self.shape[1], self.formula
+        readers: list[Callable[[Value], Value]] = [Entries(table) for table in tables]
+        if self.short is not None:
+            readers[0] = self.short(readers[0])
         keeps = formula.reuses_entries and self.shape[2] == 1 and length <= MOST_KEPT
-        kept = code.scratch((length,), tables[0].element, "entries") if keeps else None
+        kept = code.scratch((length,), i32, "entries") if keeps else None
         with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
             most = self.maximum(code, x, o, i) if formula.zero_point is None else code.constant(0, i64)
 
@@ -223,11 +228,12 @@ def along_axis(state: MainLowering, op: AlongAxisOp, of_rows: type[AlongAxis] | 
     """Calls the kernel of an operation along an axis: `of_rows`, if it is given, along the last axis."""
     shape, formula, (result,) = op.split(), op.formula(), op.results
     y = state.allocate_result(result)
-    tables = [state.constant(table) for table in op.tables()]
+    held = [held_table(state, table) for table in op.tables()[:1]]
+    tables = [constant for constant, _ in held] + [state.constant(table) for table in op.tables()[1:]]
     kind = AlongAxis
     if shape[2] == 1:
         kind = of_rows or (AlongAxis if formula.largest is None else OfRows)
-    kernel = kind(op.name.replace(".", "_"), shape, formula)
+    kernel = kind(op.name.replace(".", "_"), shape, formula, held[0][1] if held else None)
     state.call(kernel, [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)], shape[0])
     state.replace(result, y)
 
