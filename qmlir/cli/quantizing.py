@@ -352,7 +352,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     float_network = float_network_of(candidate, module, made)
     quantized = _first_entry(made, entries)
     network = decided(quantized)
-    for line in _with_kind(report, float_network, quantized):
+    for line in _with_remarks(report, float_network, quantized):
         say(line)
     print_decisions(network)
     found_quality = measure(arguments, (float_network, quantized), measured, unseen, known)
@@ -381,11 +381,17 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 
-def _with_kind(report: list[str], module: "ModuleOp", quantized: "ModuleOp") -> list[str]:
-    """Adds the line on a known kind of networks and its recipe to the report, and returns it."""
+def _with_remarks(report: list[str], module: "ModuleOp", quantized: "ModuleOp") -> list[str]:
+    """Adds to the report what was quantized already, and a known kind of networks and its recipe; returns it."""
+    from qmlir.dialects.nn.quantizable import QuantizableOp
+    from qmlir.dialects.quant.types import quantized_element
     from qmlir.settings.recorded import recorded_config
     from qmlir.transforms.quantize.prepare.recipes import recognized
 
+    of_network = [op for op in module.walk() if isinstance(op, QuantizableOp)]
+    before = sum(any(quantized_element(v.type) is not None for v in op.results) for op in of_network)
+    if before:
+        report.append(f"{before} of {len(of_network)} operations were quantized already: they keep types and scales")
     if (kind := recognized(module)) is not None:
         report.append(kind.text(recorded_config(quantized).recipe))
     return report

@@ -92,3 +92,11 @@ def test_bad_options(
     assert run("export", small.onnx, *options) == 1
     assert message in " ".join(capsys.readouterr().err.split())
     assert sorted(small.onnx.parent.iterdir()) == before
+
+
+def test_what_is_quantized_already_is_said(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    """A quantized file keeps its scales, whatever the command line asks for; a float one has no such line."""
+    assert run("quantize", small.onnx, "--data", small.data, "-o", small / "q.tflite") == 0
+    assert "quantized already" not in capsys.readouterr().out
+    assert run("quantize", small / "q.tflite", "--data", small.data, "--schema=symmetric", "-o", small / "r.mlir") == 0
+    assert "operations were quantized already: they keep types and scales" in capsys.readouterr().out
