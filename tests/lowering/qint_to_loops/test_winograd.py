@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import StringAttr, TensorType, i8
 from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine
-from qmlir.codegen.kernels.winograd import LIMIT, SCALED_G, SCALES, tiles_together
+from qmlir.codegen.kernels.winograd import LIMIT, SCALED_G, SCALES, blocks_of_tiles
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, RequantizeOp
 from qmlir.dialects.qint.requantize import int32, int32s
@@ -42,8 +42,8 @@ def convolution(x: SSAValue, w: Array, b: Array | None, zero_point: int, padding
     return RequantizeOp.make([acc], requantize).y
 
 
-def uses_winograd(x: Array, w: Array, zero_point: int, padding: tuple[int, ...] = (1, 1, 1, 1)) -> bool:
-    module = network(lambda v: convolution(v, w, None, zero_point, padding), TensorType(i8, x.shape))
+def uses_winograd(x: Array, w: Array, zero_point: int, *, bias: Array | None = None) -> bool:
+    module = network(lambda v: convolution(v, w, bias, zero_point, (1, 1, 1, 1)), TensorType(i8, x.shape))
     return "winograd" in str(to_loops(module, features=WITHOUT_QUADS))
 
 
@@ -101,5 +101,30 @@ def test_scales_make_the_weight_transform_integer() -> None:
     np.testing.assert_allclose(np.array(SCALES)[:, None] * g, SCALED_G, atol=1e-12)
 
 
+@pytest.mark.slow
+def test_a_bias_that_leaves_the_bound() -> None:
+    """The bias is a term of the transformed sums."""
+    x, w = np.full((1, 20, 20, 32), 127, np.int8), np.full((32, 3, 3, 32), 12, np.int8)
+    most = LIMIT - 1 - 9 * 32 * 12 * 255
+    for bias, fits in ((most, True), (-most, True), (most + 1, False)):
+        b = np.full(32, bias, np.int32)
+        assert uses_winograd(x, w, -128, bias=b) == fits
+        check(lambda v, b=b: convolution(v, w, b, -128, (1, 1, 1, 1)), x, features=WITHOUT_QUADS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("outputs", [16, 32, 48, 64])
+@pytest.mark.parametrize(("height", "width"), [(8, 8), (4, 8), (13, 14), (28, 25)])
+def test_both_orders_and_blocks_of_one_and_two_vectors(outputs: int, height: int, width: int) -> None:
+    """With more outputs than tiles, all tiles are computed for a block of outputs; 2 to 49 tiles leave some over."""
+    rng = np.random.default_rng(outputs + height)
+    x = rng.integers(-128, 128, (1, height, width, 48)).astype(np.int8)
+    w = rng.integers(-128, 128, (outputs, 3, 3, 48)).astype(np.int8)
+    b = rng.integers(-(1 << 20), 1 << 20, outputs).astype(np.int32)
+    assert uses_winograd(x, w, 3)
+    check(lambda v: convolution(v, w, b, 3, (1, 1, 1, 1)), x, features=WITHOUT_QUADS)
+
+
 def test_blocks_of_tiles_are_even() -> None:
-    assert [tiles_together(n) for n in (1, 4, 16, 49, 196)] == [1, 4, 16, 17, 18]
+    assert [blocks_of_tiles(n, 16) for n in (1, 4, 16, 49, 196)] == [(1, 1), (4, 4), (16, 4), (10, 5), (18, 6)]
+    assert [blocks_of_tiles(n, 32) for n in (1, 4, 16, 49, 196)] == [(1, 1), (4, 4), (8, 8), (10, 10), (10, 10)]
