@@ -189,7 +189,7 @@ def _no_partners(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why channels are not paired so that no sum of two products leaves 16 bits."""
     if not task.is_of_bytes or task.levels.bits < BYTE:
         return NO_BYTES if not task.is_of_bytes else "weights are packed"
-    return "" if paired.pairing_for(task) else "the window has several taps, or too few channels find a partner"
+    return "" if paired.pairing_for(task) else "too few channels find a partner, or too few outputs share windows"
 
 
 def _sums_byte_pairs(machine: Capabilities) -> bool:
@@ -215,7 +215,10 @@ def _in_halves(task: Task[Arithmetic]) -> Task[Arithmetic]:
 def _lower_paired(state: MainLowering, task: Task[Arithmetic]) -> None:
     pairing = paired.pairing_for(task)
     assert pairing is not None
-    paired.lower_paired(state, _in_quads(task, pairs_fit=True), pairing)
+    zero_point = task.arithmetic.zero_point
+    bytes_as_they_are = replace(task, arithmetic=SignedQuads(zero_point, outside=zero_point))
+    on_windows = replace(paired.gathered(state, bytes_as_they_are), arithmetic=task.arithmetic)
+    paired.lower_paired(state, _in_quads(on_windows, pairs_fit=True), pairing)
 
 
 PAIRS, SINGLES = (Candidate(name, lower_contraction) for name in ("pairs of words", "single products"))

@@ -1,4 +1,7 @@
-"""2,000 random products of bytes whose weights look like those of trained layers: few channels without a partner."""
+"""2,000 random products of bytes whose weights look like those of trained layers: few channels without a partner.
+
+As many convolutions, whose windows are gathered side by side where that pays.
+"""
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -6,8 +9,9 @@ from xdsl.ir import SSAValue
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.codegen.machine import capabilities
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qint import FullyConnectedOp
+from qmlir.dialects.qint import Conv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
+from qmlir.dialects.windows import ints
 from tests.lowering.qint_to_loops.random_layers import (
     Array,
     Form,
@@ -59,3 +63,39 @@ def test_products_of_bytes(batch: int, form: Form) -> None:
     machine = capabilities(enabled(Machine.of(form.cpu)))
     paired = machine.byte_pairs and not machine.quads and form.kernels is None
     computes(draw, batch, form, ["reordered_pixels"] if paired else ["qint_fully_connected"])
+
+
+def draw_windows(rng: np.random.Generator) -> Layer:
+    """Windows of 1 to 5 a side, stride 2 most often, some dilated or padded, over 16 to 96 channels; few of 3x3."""
+    rows, columns = (int(n) for n in rng.integers(1, 6, 2))
+    strides = (2, 2) if rng.random() < 0.7 else (1, int(rng.integers(1, 4)))
+    dilations = (int(rng.integers(1, 3)), 2 if rng.random() < 0.1 else 1)
+    padding = tuple(int(n) for n in rng.integers(0, 3, 4)) if rng.random() < 0.7 else (0, 0, 0, 0)
+    channels, outputs = 16 * int(rng.integers(1, 7)), int(rng.choice([40, 64, 72, 96]))
+    height, width = (int(n) for n in rng.integers(11, 18, 2))
+    x = extreme(rng, 8, int(rng.integers(1, 3)), height, width, channels)
+    w = weights(rng, outputs, rows * columns * channels).reshape(outputs, rows, columns, channels)
+    zero_point = int(np.clip(zero_point_of(rng, 8), *ends(8)))
+    products = int(np.abs(w.astype(np.int64)).sum((1, 2, 3)).max()) * largest(x, zero_point)
+    sums = Sums.drawn(rng, products, outputs)
+    then = None if rng.random() < 0.2 else requantization(rng, sums.most, outputs, sums.wide)
+    properties = {
+        "strides": ints(strides),
+        "dilations": ints(dilations),
+        "padding": ints(padding),
+        "zero_point": int32(zero_point),
+    }
+
+    def graph(v: SSAValue) -> SSAValue:
+        operands = [v, ConstantOp(w).y, sums.bias_operand()]
+        return requantized(Conv2DOp.make(operands, properties, element=sums.element).acc, then)
+
+    said = f"{strides}, {dilations}, {padding}"
+    return Layer((x,), graph, f"{x.shape}, {w.shape}, {said}, zero point {zero_point}, {sums}, {then}")
+
+
+@batches
+def test_windows_of_bytes(batch: int, form: Form) -> None:
+    machine = capabilities(enabled(Machine.of(form.cpu)))
+    paired = machine.byte_pairs and not machine.quads and form.kernels is None
+    computes(draw_windows, batch, form, ["conv2d_windows", "conv2d_input", "reordered_pixels"] if paired else [])

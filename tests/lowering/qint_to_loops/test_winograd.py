@@ -78,6 +78,19 @@ def test_largest_sums() -> None:
 
 
 @pytest.mark.slow
+def test_behind_a_relu_weights_of_two_signs_do_not_add() -> None:
+    """Where the zero point is the least datum, or the greatest, the weights of one sign reach the largest sum alone."""
+    w = np.full((16, 3, 3, 640), 24, np.int8)
+    x = np.where(np.random.default_rng(0).random((1, 20, 20, 640)) < 0.9, 127, -128).astype(np.int8)
+    assert 9 * 640 * 24 * 255 >= LIMIT
+    assert not uses_winograd(x, w, -128)
+    w[:, 1] = -24
+    for zero_point in (-128, 127):
+        assert uses_winograd(x, w, zero_point)
+        check(lambda v, z=zero_point: convolution(v, w, None, z, (1, 1, 1, 1)), x, features=WITHOUT_QUADS)
+
+
+@pytest.mark.slow
 def test_what_is_summed_over_the_window() -> None:
     x = np.zeros((1, 20, 20, 32), np.int8)
     assert uses_winograd(x, np.ones((16, 3, 3, 32), np.int8), 0)
