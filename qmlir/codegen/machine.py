@@ -50,6 +50,7 @@ class Capabilities:
     sum_bits         bits of registers that sums may take: all but those of a step's weights, data and products
     single_block, pair_block, quad_block
                      the most output channels of a block whose steps multiply 1, 2 or 4 input channels
+    row_block        the most output channels of a block of floats where rows have one output
     small_lanes      the most channels to compute together where memory is to be small
     small_outputs    the most outputs to compute together where memory is to be small; their last sums have 64 bits
     """
@@ -73,6 +74,7 @@ class Capabilities:
     single_block: int = 16
     pair_block: int = 16
     quad_block: int = 16
+    row_block: int = 16
     small_lanes: int = 32
     small_outputs: int = 3
 
@@ -84,7 +86,7 @@ class Capabilities:
 _BLOCKS_OF_TWO = {"single_block": 2, "pair_block": 2, "quad_block": 2}
 """Without vectors a block has two channels, each with a register."""
 
-_BLOCKS = {"single_block": 16, "pair_block": 16, "quad_block": 16}
+_BLOCKS = {"single_block": 16, "pair_block": 16, "quad_block": 16, "row_block": 32}
 """With NEON four registers of 128 bits share each datum."""
 
 UNITS: Sequence[tuple[str, Mapping[str, Any]]] = (
@@ -108,7 +110,7 @@ UNITS: Sequence[tuple[str, Mapping[str, Any]]] = (
     # With 16 registers of 128 bits, 2 outputs of 8 channels are as fast as 3 of 16, and take half of the code's bytes.
     ("sse2", {"packed": 16, "small_lanes": 8, "small_outputs": 2}),
     ("ssse3", {"table": 256}),
-    ("avx2", {"packed": 32, "byte_pairs": True, "small_lanes": 32, "small_outputs": 3}),
+    ("avx2", {"packed": 32, "byte_pairs": True, "row_block": 64, "small_lanes": 32, "small_outputs": 3}),
     ("avxvnni", {"quads": 32, "signed_quads": False, "quad_rate": 2}),
     # AVX-512 has 32 registers of 512 bits, two of which share each datum.
     ("avx512f", {"sum_bits": 48 * 256, "single_block": 32}),

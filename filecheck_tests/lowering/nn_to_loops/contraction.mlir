@@ -72,3 +72,48 @@ func.func @main(%x: tensor<1x4x4x4xf32>, %w: tensor<6x1x1x2xf32>) -> tensor<1x4x
   %y = nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x4x4x4xf32>, tensor<6x1x1x2xf32> -> tensor<1x4x4x6xf32>
   func.return %y : tensor<1x4x4x6xf32>
 }
+
+// -----
+
+// Weights that the model stores as integers stay integers, beside their scales and zero points, and become floats where
+// they are multiplied. A tensor has one scale for each output channel.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x4xf32> {
+  // CHECK-NOT: quant_dcast
+  // CHECK-DAG: qmlir.constant_buffer <tensor<12xi8>, [1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12]>
+  // CHECK-DAG: qmlir.constant_buffer <tensor<4xf32>, [0.5, 0.25, 0.5, 1.0]>
+  // CHECK-DAG: qmlir.constant_buffer <tensor<4xf32>, [3.0, 0.0, 0.0, -2.0]>
+  // CHECK: func.call @nn_fully_connected_0({{.*}}) : (memref<1x6xf32>, memref<12xi8>, memref<4xf32>, memref<4xf32>, memref<1x2x4xf32>, index, index) -> ()
+  %w = nn.constant <tensor<4x3xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]> : tensor<4x3x!quant.uniform<i8:f32:0, {0.5:3, 0.25, 0.5, 1.0:-2}>>
+  %f = quant.dcast %w : tensor<4x3x!quant.uniform<i8:f32:0, {0.5:3, 0.25, 0.5, 1.0:-2}>> to tensor<4x3xf32>
+  %y = nn.fully_connected %x, %f : tensor<2x3xf32>, tensor<4x3xf32> -> tensor<2x4xf32>
+  func.return %y : tensor<2x4xf32>
+}
+// CHECK: func.func private @nn_tile_times_block_0
+// CHECK: %[[S:.*]] = vector.load %scales
+// CHECK: %[[Z:.*]] = vector.load %points
+// CHECK: scf.for %k
+// CHECK: vector.load %w{{.*}} : memref<?xi8>, vector<4xi8>
+// CHECK: arith.sitofp {{.*}} : vector<4xi32> to vector<4xf32>
+// CHECK: arith.subf {{.*}}, %[[Z]]
+// CHECK: arith.mulf {{.*}}, %[[S]]
+// CHECK: math.fma
+
+// -----
+
+// Blocks of inputs with a scale each.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
+  // CHECK-DAG: qmlir.constant_buffer <tensor<16xi8>
+  // CHECK-DAG: qmlir.constant_buffer <tensor<8xf32>, [0.5, 1.0, 1.5, 2.0, 0.75, 1.25, 1.75, 2.25]>
+  // CHECK: func.call @nn_fully_connected_0({{.*}}) : (memref<1x4xf32>, memref<16xi8>, memref<8xf32>, memref<1x1x4xf32>, index, index) -> ()
+  %w = nn.constant <tensor<4x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0]> : tensor<4x4xi8>
+  %s = nn.constant <tensor<4x2xf32>, [0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25]> : tensor<4x2xf32>
+  %z = nn.constant <tensor<4x2xi8>, [0, 0, 0, 0, 0, 0, 0, 0]> : tensor<4x2xi8>
+  %y = nn.blocked_fully_connected %x, %w, %s, %z {block = 2 : i64} : tensor<1x4xf32>, tensor<4x4xi8>, tensor<4x2xf32>, tensor<4x2xi8> -> tensor<1x4xf32>
+  func.return %y : tensor<1x4xf32>
+}
+// CHECK: scf.for %scale
+// CHECK: vector.load %scales
+// CHECK: scf.for %k
+// CHECK: math.fma

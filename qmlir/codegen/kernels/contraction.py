@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import MemRefType, i64
+from xdsl.dialects.builtin import MemRefType, f32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, element_bytes
@@ -44,7 +44,7 @@ from qmlir.codegen.kernels.packing import (
 )
 from qmlir.codegen.kernels.rows_of_tables import PackedRows
 from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
-from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
+from qmlir.codegen.kernels.tile_times_block import Job, Scaling, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.lowering import Array, MainLowering, memref_shape
 from qmlir.codegen.machine import Capabilities
@@ -97,6 +97,7 @@ class Contraction(LayerKernel[Arithmetic]):
     packing      how w holds the weights
     grouped      steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                  0 if weights have none
+    reals        what makes floats of w, whose scales, [blocks · groups · lanes], and zero points are behind w
     at_once      the steps that the innermost loop takes in a turn where they divide those of a run
     fixed        whether the distance between the windows of neighbouring outputs is in the code, not an argument
     """
@@ -112,12 +113,14 @@ class Contraction(LayerKernel[Arithmetic]):
     narrow: bool = False
     packing: Packing = Packing()
     grouped: int = 0
+    reals: Scaling | None = None
     at_once: int = 1
     fixed: bool = False
 
     @property
     def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.scaled or self.grouped > 0, offset=self.offset)
+        scaled = self.scaled or self.grouped > 0
+        return with_multipliers(super().buffers, scaled=scaled, offset=self.offset, reals=self.reals)
 
     @property
     def group_blocks(self) -> int:
@@ -204,6 +207,7 @@ class Contraction(LayerKernel[Arithmetic]):
             streams=self.by_blocks,
             packing=self.packing,
             grouped=self.grouped,
+            reals=self.reals,
             at_once=1 if few or self.run_steps % self.at_once else self.at_once,
             stride=self.layer.window.strides[1] * self.channels if self.fixed else 0,
         )
@@ -356,6 +360,7 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
         narrow=task.narrow,
         packing=packing,
         grouped=0 if task.grouped is None else task.grouped.size // arithmetic.group,
+        reals=_scaling(task),
         at_once=AT_ONCE if machine.halves else 1,
         fixed=machine.halves and together > 1,
     )
@@ -373,8 +378,22 @@ def _beside_weights(state: MainLowering, task: Task[Arithmetic], packing: Packin
             yield state.constant(pack_multipliers(numbers, lanes))
     if task.block_sums is not None:
         yield task.block_sums
+    if task.reals is not None:
+        for numbers in (task.reals.scales, task.reals.points):
+            if numbers is not None:
+                by_output = task.reals.is_by_output
+                yield state.constant(
+                    pad_channels(numbers, lanes, task.groups) if by_output else pack_multipliers(numbers, lanes)
+                )
     for given in (*narrow_bias(task.bias, packing.bits), *task.parameters):
         yield given if isinstance(given, SSAValue) else state.constant(pad_channels(given, lanes, task.groups))
+
+
+def _scaling(task: Task[Arithmetic]) -> Scaling | None:
+    """How the kernel makes floats of weights that are integers."""
+    if task.reals is None:
+        return None
+    return Scaling(0 if task.reals.is_by_output else task.reals.size, points=task.reals.points is not None)
 
 
 def note_rows(state: MainLowering, task: Task[Arithmetic], weights: Array, constant: Array, lanes: int) -> None:
@@ -393,7 +412,8 @@ def _by_blocks(task: Task[Arithmetic], window: Window, per_tile: int, blocks: in
     if not task.is_plain or isinstance(task.weights, SSAValue):
         return False
     size = dtype_of(task.arithmetic.element).itemsize
-    weights, data = task.weights.size * size, window.batch * window.height * window.width * window.channels * size
+    of_weight = size if task.reals is None else task.weights.itemsize
+    weights, data = task.weights.size * of_weight, window.batch * window.height * window.width * window.channels * size
     tiles = window.batch * window.output[0] * -(-window.output[1] // per_tile)
     again, instead = ((times - 1) * bytes if bytes > NEAR else 0 for times, bytes in ((tiles, weights), (blocks, data)))
     return instead < again
@@ -421,6 +441,9 @@ def _lanes(task: Task[Arithmetic], window: Window, machine: Capabilities) -> int
     """
     outputs, packed = task.outputs // task.groups, isinstance(task.weights, SSAValue)
     widest = machine.block(task.arithmetic.group)
+    if task.arithmetic.sums == f32 and machine.vectors and window.output == (1, 1) and not packed:
+        # Each sum waits for its last product: a single row takes as many channels at a time as cover this.
+        widest = next((n for n in (64, 32) if n <= machine.row_block and choose_lanes(outputs, n) == n), widest)
     widest = min(16, widest) if packed else widest
     if machine.small:
         widest = min(widest, machine.small_lanes)

@@ -73,6 +73,25 @@ class Layer(Generic[A]):
     w_batch: Broadcast | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Reals:
+    """The floats that integers as weights stand for: (integer − point) · scale, both operations rounded to f32.
+
+    scales   f32 [O, G], one for each output and block of its weights, in the order in which they are summed
+    points   f32 [O, G]; None for zeros
+    size     the weights of a block, if G is not 1
+    """
+
+    scales: Array
+    points: Array | None
+    size: int
+
+    @property
+    def is_by_output(self) -> bool:
+        """Whether all weights of an output have one scale."""
+        return self.scales.shape[1] == 1
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task(Layer[A]):
     """A layer to lower: what determines its code, and its data.
@@ -88,6 +107,7 @@ class Task(Layer[A]):
     block_sums  the buffer of these sums, i32 [outputs of all rows · KW]
     narrow      whether i32 holds the sums that are multiplied
     levels      which integers the weights are; those of fewer than 8 bits are packed (packed_weights.py)
+    reals       the floats that they stand for, if they multiply floats
     """
 
     result: SSAValue
@@ -101,6 +121,7 @@ class Task(Layer[A]):
     block_sums: SSAValue | None = None
     narrow: bool = False
     levels: Levels = PLAIN
+    reals: Reals | None = None
 
     @property
     def grouped(self) -> Groups | None:

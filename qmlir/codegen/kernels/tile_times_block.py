@@ -14,12 +14,41 @@ PARTS = 2
 """The parts of weights whose products are summed by themselves."""
 
 
-def with_multipliers(names: Sequence[str], *, scaled: bool, offset: bool = False) -> Sequence[str]:
+@dataclass(frozen=True)
+class Scaling:
+    """How weights that are integers become floats: (weight − point) · scale.
+
+    block    the steps whose weights of an output have one scale; 0 if all have
+    points   whether there are zero points
+    """
+
+    block: int
+    points: bool
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the buffers."""
+        return ["scales", "points"] if self.points else ["scales"]
+
+
+def with_multipliers(
+    names: Sequence[str], *, scaled: bool, offset: bool = False, reals: Scaling | None = None
+) -> Sequence[str]:
     """Names of a kernel's buffers; the multipliers follow the weights if the kernel is `scaled`.
 
-    Behind them are the offsets and the sums of data that these multiply, if the kernel has an `offset`.
+    Behind them are the offsets and the sums of data that these multiply, if the kernel has an `offset`. Where weights
+    become floats, the scales and zero points follow them.
     """
-    return [*names[:2], "m", *(("k", "s") if offset else ()), *names[2:]] if scaled else names
+    own = ["m", *(("k", "s") if offset else ())] if scaled else []
+    return [*names[:2], *own, *(reals.names if reals else ()), *names[2:]]
+
+
+def real(weights: Value, numbers: Sequence[Value]) -> Value:
+    """The floats that weights stand for: less their zero points, times their scales, if these `numbers` are given."""
+    if not numbers:
+        return weights
+    scale, *points = numbers
+    return (weights - points[0] if points else weights) * scale
 
 
 @dataclass(frozen=True)
@@ -101,6 +130,7 @@ class TileTimesBlock(Finished, Microkernel):
     packing    how w holds the weights: as bytes, or packed (packed_weights.py) in chunks of a step's weights
     grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                0 if weights have none
+    reals      how weights become floats, by scales and zero points behind w; None if they are what is multiplied
     at_once    the steps of a turn of the innermost loop, which divide those of a run
     stride     the distance between the windows of neighbouring outputs, if functions that differ in it share no code;
                0 if it is an argument. A distance in the code saves an address register
@@ -123,6 +153,7 @@ class TileTimesBlock(Finished, Microkernel):
     streams: bool = False
     packing: Packing = Packing()
     grouped: int = 0
+    reals: Scaling | None = None
     at_once: int = 1
     stride: int = 0
 
@@ -133,7 +164,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     @property
     def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.multiplies, offset=self.offset)
+        return with_multipliers(super().buffers, scaled=self.multiplies, offset=self.offset, reals=self.reals)
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -186,7 +217,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     def _multipliers(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """The multipliers, and with offsets these and the sums of data; none where weights have none."""
-        return buffers[2 : 2 + self.multiplies + 2 * self.offset]
+        return buffers[2 : 2 + self.multiplies + 2 * self.offset + (len(self.reals.names) if self.reals else 0)]
 
     def accumulate(
         self,
@@ -206,6 +237,7 @@ class TileTimesBlock(Finished, Microkernel):
         arithmetic, one = self.arithmetic, code.index(1)
         first = job.x_at + output * job.strides[0]
         done = (output // self.together) * (job.rows * job.runs * job.steps)  # steps of this call
+        whole = self._numbers(multipliers, job.block) if self.reals and not self.reals.block else ()
 
         def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
             row = first + i * job.row
@@ -215,10 +247,10 @@ class TileTimesBlock(Finished, Microkernel):
                 number = (i * job.runs + j) * job.steps
                 before = job.w_at + number
 
-                def step(k: Value, sums: list[Value]) -> list[Value]:
+                def step(k: Value, sums: list[Value], numbers: Sequence[Value] = whole) -> list[Value]:
                     if self.streams:
                         code.prefetch(w, self.packing.byte(job.ahead + (done + number + k) * job.pace))
-                    weights = arithmetic.weights(w, before + k, self.lanes)
+                    weights = real(arithmetic.weights(w, before + k, self.lanes), numbers)
                     if self.grouped:
                         weights = weights * self._factors(multipliers[0], job, number + k, weights)
                     parts, at = arithmetic.parts(weights), left + k * arithmetic.group
@@ -235,6 +267,8 @@ class TileTimesBlock(Finished, Microkernel):
                     return sums
 
                 steps = code.index(self.few) if self.few else job.steps // self.at_once
+                if self.reals and self.reals.block:
+                    return self._in_blocks(code, job, multipliers, sums, step)
                 if arithmetic.most_steps:
                     return self._in_stretches(code, steps, sums, over_run)
                 if not self.scaled:
@@ -256,6 +290,26 @@ class TileTimesBlock(Finished, Microkernel):
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
         return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
+
+    def _numbers(self, multipliers: Sequence[Buffer], block: Value) -> Sequence[Value]:
+        """The scale, and the zero point if there is one, of each output of a block of weights."""
+        return [buffer.load(block * self.lanes, lanes=self.lanes) for buffer in multipliers]
+
+    def _in_blocks(
+        self, code: Code, job: Job, multipliers: Sequence[Buffer], sums: list[Value],
+        step: Callable[[Value, list[Value], Sequence[Value]], list[Value]],
+    ) -> list[Value]:  # fmt: skip
+        """Sums the products of a run, block by block of weights with one scale; a run begins with such a block."""
+        assert self.reals is not None
+        size = self.reals.block
+        blocks = (job.steps + (size - 1)) // size
+
+        def over_block(i: Value, sums: list[Value]) -> Sequence[Value]:
+            own = self._numbers(multipliers, job.block * blocks + i)
+            first = i * size
+            return code.fold(first, (first + size).minimum(job.steps), sums, lambda k, s: step(k, s, own), "k")
+
+        return code.fold(0, blocks, sums, over_block, "scale")
 
     def _in_stretches(
         self, code: Code, steps: Value, sums: list[Value], over_run: Callable[[Value, list[Value]], Sequence[Value]]

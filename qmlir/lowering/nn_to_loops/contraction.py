@@ -4,11 +4,11 @@ Constant weights are packed at compile time, computed weights by a kernel that r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
@@ -24,6 +24,7 @@ from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
 from qmlir.ir.interfaces import Shape, element_of, shape_of
 from qmlir.ir.types import dtype_of
+from qmlir.lowering.nn_to_loops.stored_weights import StoredWeights, of_blocks, of_constant
 
 
 def multiply_add(accumulator: Value, x: Value, w: Value) -> Value:
@@ -104,9 +105,19 @@ def clamp_of(bounds: tuple[float | None, float | None]) -> Clamp:
     return Clamp(low, high)
 
 
+@dataclass(frozen=True)
+class StoredArithmetic(PlainArithmetic):
+    """Multiplies f32 data by weights that are stored as integers, each of which becomes a float first."""
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return super().weights(w, at, lanes).to(i32).to(f32)
+
+
 SUMS = [Candidate("multiply-adds", lower_contraction)]
+STORED = [Candidate("multiply-adds of stored weights", lower_contraction)]
 TAPS = [Candidate("multiply-adds of taps", lower_depthwise)]
-"""Kernels of contractions and of depthwise convolutions: the order of their sums is fixed, so there is one of each."""
+"""Kernels of contractions, with weights that are floats or stored integers, and of depthwise convolutions: the order of
+their sums is fixed, so there is one of each."""
 
 
 def _element(state: MainLowering, tensor: SSAValue) -> Attribute:
@@ -139,19 +150,38 @@ def _bias(state: MainLowering, op: WeightedOp, groups: int = 1) -> Array | SSAVa
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:
     shape, groups = shape_of(op.w), op.group_count()
+    window = window_of(op, shape_of(op.x), shape_of(op.y), shape[1:3])
+    _sum(state, op, "nn_conv2d", window, state.buffer(op.x), shape, groups)
+
+
+def _sum(
+    state: MainLowering, op: Conv2DOp | FullyConnectedOp, name: str, window: Window, x: SSAValue, shape: Shape,
+    groups: int = 1,
+) -> None:  # fmt: skip
+    """Lowers sums of products with the weights [O, KH, KW, C / groups], floats or stored integers."""
+    stored = of_constant(op.w)
     task = Task(
-        name="nn_conv2d",
-        window=window_of(op, shape_of(op.x), shape_of(op.y), shape[1:3]),
+        name=name,
+        window=window,
         outputs=shape[0],
         arithmetic=PlainArithmetic(element=_element(state, op.x)),
         epilogue=clamp_of(op.bounds()),
         groups=groups,
         result=op.y,
-        x=state.buffer(op.x),
-        weights=_weights(state, op, groups, shape),
+        x=x,
+        weights=_weights(state, op, groups, shape) if stored is None else stored.integers.reshape(shape),
         bias=_bias(state, op, groups),
     )
-    choose(state, task, SUMS)
+    choose(state, *_kernels(task, stored))
+
+
+def _kernels(
+    task: Task[Arithmetic], stored: StoredWeights | None
+) -> tuple[Task[Arithmetic], Sequence[Candidate[Arithmetic]]]:
+    """The task and its kernels; those of stored weights make floats of them."""
+    if stored is None:
+        return task, SUMS
+    return replace(task, arithmetic=StoredArithmetic(), reals=stored.reals, levels=stored.levels), STORED
 
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
@@ -172,29 +202,14 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
 
 
 def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
-    element, shape = _element(state, op.x), (op.output_channels(), 1, 1, shape_of(op.x)[1])
-    x, weights = state.buffer(op.x), _weights(state, op, 1, shape)
-    _rows(state, op, x, weights, _bias(state, op), element)
+    shape = op.output_channels(), 1, 1, shape_of(op.x)[1]
+    _sum(state, op, "nn_fully_connected", _rows(op), state.buffer(op.x), shape)
 
 
-def _rows(
-    state: MainLowering, op: FullyConnectedOp | BlockedFullyConnectedOp, x: SSAValue, weights: Array | SSAValue,
-    bias: Array | SSAValue | None, element: Attribute = f32,
-) -> None:  # fmt: skip
-    """Lowers a product of the rows of `x` with weights."""
+def _rows(op: FullyConnectedOp | BlockedFullyConnectedOp) -> Window:
+    """The geometry of a product of rows with weights."""
     rows, channels = shape_of(op.x)
-    task = Task(
-        name="nn_fully_connected",
-        window=Window(1, 1, rows, channels, (1, 1), (1, rows)),
-        outputs=shape_of(op.w)[0],
-        arithmetic=PlainArithmetic(element=element),
-        epilogue=clamp_of(op.bounds()),
-        result=op.y,
-        x=x,
-        weights=weights,
-        bias=bias,
-    )
-    choose(state, task, SUMS)
+    return Window(1, 1, rows, channels, (1, 1), (1, rows))
 
 
 def _stored(state: MainLowering, op: BlockedFullyConnectedOp, value: SSAValue) -> Array:
@@ -203,10 +218,21 @@ def _stored(state: MainLowering, op: BlockedFullyConnectedOp, value: SSAValue) -
 
 
 def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
-    """The weights become floats here, of which only machine code knows."""
-    weights = op.floats(*(_stored(state, op, v) for v in (op.w, op.s, op.z)))
-    bias = None if op.b is None else state.require_constant(op, op.b, "bias")
-    _rows(state, op, state.buffer(op.x), weights[:, None, None, :], bias)
+    """The weights stay integers, or become floats here, of which only machine code knows."""
+    w, s, z = (_stored(state, op, v) for v in (op.w, op.s, op.z))
+    stored = of_blocks(op, w, s, z)
+    task = Task(
+        name="nn_fully_connected",
+        window=_rows(op),
+        outputs=shape_of(op.w)[0],
+        arithmetic=PlainArithmetic(),
+        epilogue=clamp_of(op.bounds()),
+        result=op.y,
+        x=state.buffer(op.x),
+        weights=(op.floats(w, s, z) if stored is None else stored.integers)[:, None, None, :],
+        bias=None if op.b is None else state.require_constant(op, op.b, "bias"),
+    )
+    choose(state, *_kernels(task, stored))
 
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:

@@ -36,6 +36,7 @@ from qmlir.dialects.quant.ops import REST_BELOW, DequantizeCastOp, QuantizeCastO
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
+from qmlir.lowering.nn_to_loops.stored_weights import floats_of_constant
 from qmlir.numerics.elementary.exponential import EXPONENT_BIAS, FRACTION_BITS
 from qmlir.numerics.elementary.lanes import I32, I64
 from qmlir.numerics.fixed_point import QUANTIZATIONS, Dequantize, Quantize
@@ -392,6 +393,8 @@ def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
 def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
     type = op.quantized
     _check(state, op, type)
+    if floats_of_constant(state, op):
+        return
     q = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(q)))
     wide = type.storage_width > 16 or bool(np.abs(zero_point).max() >= 1 << 30)
