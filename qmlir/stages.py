@@ -109,6 +109,7 @@ def to_loops(features: str = "", memory: str = "fast", counter: str | None = Non
     timing: Sequence[Step] = () if counter is None else (("time-calls", {"counter": counter}),)
     return (
         "round-halves",
+        "narrow-products",
         "tabulate",
         "stripe-rows",
         ("nn-to-loops", machine),

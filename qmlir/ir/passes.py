@@ -159,6 +159,7 @@ PASSES: dict[str, str] = {
     "fold-quant-casts": "qmlir.transforms.quant.fold_quant_casts:FoldQuantCastsPass",
     "tosa-to-nn": "qmlir.lowering.tosa_to_nn.convert:TosaToNNPass",
     "merge-requantizes": "qmlir.transforms.qint.merge_requantizes:MergeRequantizesPass",
+    "narrow-products": "qmlir.transforms.qint.narrow_products:NarrowProductsPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
     "tabulate": "qmlir.transforms.qint.tabulate:TabulatePass",
     "stripe-rows": "qmlir.transforms.qint.stripe_rows.stripe_rows:StripeRowsPass",
