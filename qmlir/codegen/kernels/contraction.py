@@ -307,6 +307,7 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
     """Calls a contraction kernel."""
     if task.window.channels == 0:
         task = _over_a_zero(state, task)
+    task = _along_a_row(task, state.machine)
     arithmetic, window, x, machine = task.arithmetic, task.window, task.x, state.machine
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
@@ -460,6 +461,19 @@ def _over_a_zero(state: MainLowering, task: Task[Arithmetic]) -> Task[Arithmetic
     x = state.constant(np.zeros((window.batch, window.height, window.width, 1), dtype))
     weights = np.zeros((task.outputs, *window.extent, 1), dtype)
     return replace(task, window=window, x=x, weights=weights, x_batch=None, w_batch=None, groups=1)
+
+
+def _along_a_row(task: Task[Arithmetic], machine: Capabilities) -> Task[Arithmetic]:
+    """A convolution over a column, of which a row has one output, as one over a row: the sums are the same.
+
+    Where memory is to be small, rows stay rows, of which some are computed at a time (`stripes`).
+    """
+    if machine.small or not task.window.is_column or task.multipliers is not None:
+        return task
+    weights = task.weights
+    if not isinstance(weights, SSAValue):
+        weights = weights.reshape(weights.shape[0], 1, weights.shape[1], weights.shape[3])
+    return replace(task, window=task.window.turned(), weights=weights)
 
 
 def outputs_together(width: int, lanes: int, sums: Attribute, machine: Capabilities) -> int:

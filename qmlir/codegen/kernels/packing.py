@@ -86,6 +86,16 @@ class Window:
         extent = (self.extent[0] - 1) * self.dilations[0] + 1
         return Reads(self.width * self.channels * size, self.strides[0], self.origin[0], extent)
 
+    @property
+    def is_column(self) -> bool:
+        """Whether image and window are one column wide, so that their rows are neighbours in memory, as columns are."""
+        return (self.width, self.extent[1], self.output[1]) == (1, 1, 1) and not self.padded_columns
+
+    def turned(self) -> "Window":
+        """A window over a column as a window over a row, in which neighbouring outputs share weights."""
+        turned = {name: getattr(self, name)[::-1] for name in ("extent", "output", "strides", "dilations", "origin")}
+        return replace(self, height=self.width, width=self.height, **turned)
+
     def flattened(self) -> "Window":
         """A pointwise window as a window over one row of all pixels; any other window unchanged."""
         if not self.is_pointwise:
@@ -514,13 +524,7 @@ class PrepareImage(Kernel):
 
 
 def prepare_image(
-    state: MainLowering,
-    name: str,
-    window: Window,
-    channels: int,
-    arithmetic: Arithmetic,
-    x: SSAValue,
-    slack: int = 0,
+    state: MainLowering, name: str, window: Window, channels: int, arithmetic: Arithmetic, x: SSAValue, slack: int = 0
 ) -> tuple[SSAValue, Window]:
     """Calls the kernel that prepares and pads a whole input, with `slack` elements or more behind each row.
 
