@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, TensorType, i32, i64
 from xdsl.ir import SSAValue
 
@@ -13,14 +12,12 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.context import make_context
 from qmlir.ir.types import element_type_of
 from qmlir.transforms.qint.narrow_products import NarrowProductsPass
-from tests.conftest import THOROUGH
+from tests.conftest import crossed
 from tests.lowering.both import network
 
 Array = np.ndarray[Any, Any]
 
 KINDS = ("rows", "image", "depthwise")
-
-LAYERS = 60 if THOROUGH else 6
 
 
 def drawn(kind: str, rng: np.random.Generator) -> tuple[ModuleOp, list[Array]]:
@@ -61,10 +58,9 @@ def drawn(kind: str, rng: np.random.Generator) -> tuple[ModuleOp, list[Array]]:
     return network(graph, *types), [x, z]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("number", range(LAYERS))
-def test_random_layers(kind: str, number: int) -> None:
-    module, inputs = drawn(kind, np.random.default_rng([KINDS.index(kind), number]))
+@crossed({"kind": KINDS, "seed": [*range(4)], "number": [*range(10)]})
+def test_random_layers(kind: str, seed: int, number: int) -> None:
+    module, inputs = drawn(kind, np.random.default_rng([KINDS.index(kind), seed, number]))
     named = dict(zip([i.name for i in qmlir.reference(module).signature.inputs], inputs, strict=True))
     (wanted,) = qmlir.reference(module).run(named)
     narrow = module.clone()
