@@ -115,11 +115,14 @@ class GemminiBoard(Board):
 
 
 class VtaBoard(Board):
-    """VTA's model, whose driver reads the streams from the memory."""
+    """VTA's model, whose driver reads the streams from the memory; its buffers hold noise."""
 
     def __init__(self, program: LayerProgram):
         super().__init__(program)
         self.driver = Driver(program)
+        rng = np.random.default_rng(5)
+        for held in self.driver.machine.buffers.values():
+            held.reshape(-1).view(np.uint8)[:] = rng.integers(0, 256, held.nbytes)
 
     def put(self, tensor: Tensor, values: Array) -> None:
         self.driver.put(tensor, values)

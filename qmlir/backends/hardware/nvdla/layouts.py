@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from qmlir.backends.hardware.blocks import blocks, from_blocks, to_blocks
 from qmlir.numerics import Array
 
 ATOM = 8
@@ -17,7 +18,7 @@ ATOM = 8
 
 def atoms(number: int) -> int:
     """Returns how many atoms of 8 hold a number of channels, kernels or bytes."""
-    return -(-number // ATOM)
+    return blocks(number, ATOM)
 
 
 def cube_bytes(rows: int, columns: int, channels: int) -> int:
@@ -27,16 +28,12 @@ def cube_bytes(rows: int, columns: int, channels: int) -> int:
 
 def to_surfaces(image: Array) -> bytes:
     """Returns the bytes of an image [rows, columns, channels] of int8."""
-    rows, columns, channels = image.shape
-    filled = np.zeros((rows, columns, atoms(channels) * ATOM), np.int8)
-    filled[..., :channels] = image
-    return filled.reshape(rows, columns, -1, ATOM).transpose(2, 0, 1, 3).tobytes()
+    return to_blocks(image[None].astype(np.int8), ATOM).tobytes()
 
 
 def from_surfaces(data: bytes, rows: int, columns: int, channels: int) -> Array:
     """Returns the image [rows, columns, channels] of int8 whose bytes these are."""
-    surfaces = np.frombuffer(data, np.int8).reshape(-1, rows, columns, ATOM)
-    return surfaces.transpose(1, 2, 0, 3).reshape(rows, columns, -1)[..., :channels]
+    return from_blocks(np.frombuffer(data, np.int8), (1, rows, columns, channels), ATOM)[0]
 
 
 def weight_bytes(weights: Array) -> bytes:

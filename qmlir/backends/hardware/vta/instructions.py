@@ -49,6 +49,14 @@ MEMORIES = {
 """The buffers of the default configuration. Addresses in instructions count elements, also those in external memory."""
 
 
+IN_FLIGHT = 15
+"""Steps of an instruction that may be on their way at once: the Chisel design counts them in four bits.
+
+None reads a sum that another one is about to write: the array and the vector unit do not wait for it, neither there nor
+in the HLS design. An instruction begins when the one before it has ended.
+"""
+
+
 class Operation(IntEnum):
     """What the vector unit does with a sum and a second operand; `SHIFT` is to the right, by -16 to 15."""
 

@@ -5,8 +5,8 @@ channels; lanes behind the last channel mean nothing. So a load of the device br
 padding.
 """
 
-import numpy as np
-
+from qmlir.backends.hardware.blocks import blocks as blocks_of
+from qmlir.backends.hardware.blocks import from_blocks, to_blocks
 from qmlir.numerics import Array
 
 LANES = 16
@@ -15,7 +15,7 @@ LANES = 16
 
 def blocks(channels: int) -> int:
     """The blocks into which channels fall."""
-    return -(-channels // LANES)
+    return blocks_of(channels, LANES)
 
 
 def vectors_of(shape: tuple[int, ...]) -> int:
@@ -26,15 +26,9 @@ def vectors_of(shape: tuple[int, ...]) -> int:
 
 def to_vectors(tensor: Array, fill: int = 0) -> Array:
     """Returns a tensor [images, rows, columns, channels] as [images, blocks, rows, columns, 16] of its type."""
-    images, rows, columns, channels = tensor.shape
-    padded = np.full((images, rows, columns, blocks(channels) * LANES), fill, tensor.dtype)
-    padded[..., :channels] = tensor
-    split = padded.reshape(images, rows, columns, -1, LANES)
-    return np.ascontiguousarray(split.transpose(0, 3, 1, 2, 4))
+    return to_blocks(tensor, LANES, fill)
 
 
 def from_vectors(vectors: Array, shape: tuple[int, ...]) -> Array:
     """Returns the tensor [images, rows, columns, channels] of vectors, an array of as many elements."""
-    images, rows, columns, channels = shape
-    held = vectors.reshape(images, blocks(channels), rows, columns, LANES).transpose(0, 2, 3, 1, 4)
-    return np.ascontiguousarray(held.reshape(images, rows, columns, -1)[..., :channels])
+    return from_blocks(vectors, shape, LANES)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from qmlir.backends.hardware.vta.instructions import (
+    IN_FLIGHT,
     MEMORIES,
     Alu,
     AnyInstruction,
@@ -45,14 +46,20 @@ _TYPES = {
 class Machine:
     """VTA with external memory; base addresses are 0.
 
+    Args:
+        size: The bytes of the memory.
+        in_flight: How many steps of an instruction may be on their way at once, none of which reads a sum that an
+            earlier one writes. 0 leaves that out, as steps of the HLS design do that run as C++, one by one.
+
     memory   uint8, the external memory
     buffers  the buffers on the chip, an element of each along the first axis
     counts   how many instructions of each mnemonic have run
     steps    how many products of a data vector with a weight tile have been computed
     """
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, in_flight: int = IN_FLIGHT):
         self.memory = np.zeros(size, np.uint8)
+        self._in_flight = in_flight
         self.buffers = {
             name: np.zeros((memory.elements, *_TYPES[name][1]), _TYPES[name][0]) for name, memory in MEMORIES.items()
         }
@@ -68,8 +75,9 @@ class Machine:
                 in the order of the stream where tokens allow it.
 
         Raises:
-            InstructionError: A word is no instruction, an instruction leaves a buffer or the memory, units wait for
-                each other for ever, or the stream does not end with its only `finish`.
+            InstructionError: A word is no instruction, an instruction leaves a buffer or the memory or reads a sum that
+                is still on its way, units wait for each other for ever, or the stream does not end with its only
+                `finish`.
         """
         stream = [instruction(word) for word in words]
         ends = [n for n, each in enumerate(stream) if isinstance(each, Finish)]
@@ -166,9 +174,19 @@ class Machine:
             places(words >> 22, *weights, Buffer.WEIGHTS if reads is Buffer.DATA else None),
         )
 
+    def _check_flight(self, to: Array, *reads: Array) -> None:
+        """Refuses steps that read a sum which an earlier one has not written yet."""
+        for behind in range(1, min(self._in_flight + 1, len(to))):
+            for read in reads:
+                if (early := np.flatnonzero(read[behind:] == to[:-behind])).size:
+                    need = f"a step must not read a sum that one of the {self._in_flight} steps before it writes"
+                    step = int(early[0]) + behind
+                    raise InstructionError(need, got=f"sum {int(read[step])}, {behind} behind")
+
     def _gemm(self, each: Gemm) -> None:
         moved = (each.weights_outer, each.weights_inner)
         to, source, tiles = self._steps(each, Buffer.DATA, moved)
+        self._check_flight(to, to)
         sums, results = self.buffers[Buffer.SUMS], self.buffers[Buffer.RESULTS]
         products = self._products(source, tiles)
         self.steps += len(to)
@@ -202,6 +220,7 @@ class Machine:
 
     def _alu(self, each: Alu) -> None:
         to, source, _ = self._steps(each, None if each.immediate else Buffer.SUMS)
+        self._check_flight(to, to, *(() if each.immediate else (source,)))
         sums, results = self.buffers[Buffer.SUMS], self.buffers[Buffer.RESULTS]
         for group in _independent(to, None if each.immediate else source):
             other = np.full((1, 16), each.value, np.int32) if each.immediate else sums[source[group]]

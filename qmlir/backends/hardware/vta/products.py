@@ -1,8 +1,9 @@
 """Sums of products of windows as instructions: convolutions, fully connected layers, means, sums of tensors.
 
-The weights are tiles of 16 outputs of 16 inputs. Steps of the array that follow each other add to different sums, as
-far as a part of the result has several, because the array does not wait for a sum that is on its way: there is an
-instruction for each element of the windows, whose micro-ops are a row of results.
+The weights are tiles of 16 outputs of 16 inputs. Steps of the array that follow each other add to different sums,
+because the array does not wait for a sum that is on its way: there is an instruction for each element of the windows,
+whose micro-ops are a row of results. A part of the result with few sums has copies of them, which take turns and are
+added at last.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from math import ceil
 import numpy as np
 
 from qmlir.backends.hardware.vta.epilogue import FACTOR, Act, Immediate, Merge, PerChannel, Refusal, Sign
-from qmlir.backends.hardware.vta.instructions import Alu, Buffer, Gemm, Load, MicroOp, Operation
+from qmlir.backends.hardware.vta.instructions import IN_FLIGHT, Alu, Buffer, Gemm, Load, MicroOp, Operation
 from qmlir.backends.hardware.vta.layout import LANES, blocks
 from qmlir.backends.hardware.vta.stream import HALF, MicroOps, Part, Piece
 from qmlir.backends.hardware.vta.windows import Tile, Windows, data_load, even, stores, tiles
@@ -188,12 +189,22 @@ class Products:
             raise Refusal(f"VTA's buffers hold no window of {self.windows.kernel[0]}x{self.windows.kernel[1]} elements")
         return best[1]
 
+    def _copies(self, reads: Sequence[Pair], pixels: int) -> int:
+        """How many copies of its sums a part has, so that steps which add to one are apart."""
+        runs = [(depth, len(list(some))) for depth, some in groupby(end - begin for begin, end in reads)]
+        apart = IN_FLIGHT + 1
+        return max(min(depth * self.weights.repeat, ceil(apart / (number * pixels))) for depth, number in runs)
+
+    def _room(self, number: int) -> int:
+        """Vectors that copies may take in a part of so many blocks, where blocks do not read as many as each other."""
+        return 0 if len({end - begin for begin, end in self.weights.reads}) == 1 else number * IN_FLIGHT
+
     def _plane(self, high: int, wide: int) -> int:
         return self.windows.extent(0, high) * self.windows.extent(1, wide)
 
     def _fitting(self, number: int, high: int, wide: int) -> int | None:
         """How many blocks of data a piece may hold; None if the part does not fit."""
-        if number * (self.space * high * wide + 1) > SUMS or number * wide > 2048:
+        if number * (self.space * high * wide + 1) + self._room(number) > SUMS or number * wide > 2048:
             return None
         if any(isinstance(act, Merge) for act in self.acts) and number * high * wide > DATA:
             return None
@@ -241,13 +252,16 @@ class Products:
     def _part(self, places: Places, tile: Tile, at: int, pieces: int) -> Part:
         part, result = Part(), tile.number * tile.pixels
         reads = self.weights.reads[slice(*tile.blocks)]
+        copies = self._copies(reads, tile.pixels)
+        reset = self._reset(at, copies * result)  # first, as its micro-ops may be those of products, too
         most = max(end - begin for begin, end in reads)
         for begin in range(0, most, self.sizes.blocks):
             turn = (pieces + len(part.pieces)) % 2
-            piece = self._piece(places.inputs[0], tile, at, turn, begin, min(begin + self.sizes.blocks, most))
-            if begin == 0:
-                piece.computed[:0] = self._reset(at, result)
+            piece = self._piece(places.inputs[0], tile, at, turn, (begin, min(begin + self.sizes.blocks, most)), copies)
+            piece.computed[:0] = reset
+            reset = []
             part.pieces.append(piece)
+        part.pieces[-1].computed += self._summed(at, result, copies)
         for act in self.acts:
             match act:
                 case Merge():
@@ -268,6 +282,16 @@ class Products:
 
     def _reset(self, at: int, number: int) -> list[Load | Gemm | Alu]:
         return self._looped([MicroOp(at)], Gemm(reset=1, inner=number, to_inner=1))
+
+    def _summed(self, at: int, number: int, copies: int) -> list[Load | Gemm | Alu]:
+        """Adds copies of sums, which lie one behind the other, to the first one: the last half to the first one."""
+        found = list[Load | Gemm | Alu]()
+        while copies > 1:
+            half = copies // 2 * number
+            copies -= copies // 2
+            add = Alu(operation=Operation.ADD, inner=half, to_inner=1, from_inner=1)
+            found += self._looped([MicroOp(at, at + copies * number)], add)
+        return found
 
     def _step(self, at: int, number: int, operation: Operation, value: int) -> list[Load | Gemm | Alu]:
         step = Alu(operation=operation, immediate=1, value=value, inner=number, to_inner=1, from_inner=1)
@@ -302,13 +326,16 @@ class Products:
                     columns=tile.width, stride=columns, address=other + begin,
                 )
             )  # fmt: skip
-        step = Gemm(outer=weights.repeat, inner=tile.number * tile.pixels, to_inner=1, from_inner=1)
-        piece.computed += self._looped([MicroOp(at, turn * DATA, turn * WEIGHTS)], step)
+        result = tile.number * tile.pixels
+        at_once = weights.repeat if result > IN_FLIGHT else 1
+        step = Gemm(outer=at_once, inner=result, to_inner=1, from_inner=1)
+        for _ in range(weights.repeat // at_once):
+            piece.computed += self._looped([MicroOp(at, turn * DATA, turn * WEIGHTS)], step)
         return piece
 
-    def _piece(self, address: int, tile: Tile, at: int, turn: int, begin: int, end: int) -> Piece:
-        """The products with blocks `begin` to `end` of those that each block of the result reads."""
-        piece, windows, weights = Piece(), self.windows, self.weights
+    def _piece(self, address: int, tile: Tile, at: int, turn: int, pair: Pair, copies: int) -> Piece:
+        """The products with a pair's blocks of those that each block of the result reads."""
+        piece, windows, weights, (begin, end) = Piece(), self.windows, self.weights, pair
         spans = windows.span(0, *_sized(tile.rows)), windows.span(1, *_sized(tile.columns))
         columns, plane = spans[1].extent, spans[0].extent * spans[1].extent
         own = dict[int, Pair]()
@@ -329,23 +356,45 @@ class Products:
         piece.loads += self._weight_loads(own, begin, turn)
         for index, tap in enumerate(windows.taps(columns)):
             for depth, some in groupby(own, key=lambda block: own[block][1] - own[block][0]):
-                if depth:
-                    micro_ops = [
-                        MicroOp(
-                            at + (block - tile.blocks[0]) * tile.pixels + x,
-                            where[own[block][0]] + tap + x * windows.stride[1],
-                            tiles_at[block] + (0 if weights.single else index),
-                        )
-                        for block in some
-                        for x in range(tile.width)
+                if not depth:
+                    continue
+                firsts = [
+                    MicroOp(
+                        at + (block - tile.blocks[0]) * tile.pixels, where[own[block][0]] + tap,
+                        tiles_at[block] + (0 if weights.single else index),
+                    )
+                    for block in some
+                ]  # fmt: skip
+                step = Gemm(
+                    outer=depth * weights.repeat, from_outer=plane if depth > 1 else 0,
+                    weights_outer=self.elements if depth > 1 else 0,
+                )  # fmt: skip
+                if copies == 1:
+                    row = [_moved(each, x, x * windows.stride[1]) for each in firsts for x in range(tile.width)]
+                    rows = {"to_inner": tile.width, "from_inner": windows.stride[0] * columns}
+                    piece.computed += self._looped(row, replace(step, inner=tile.height, **rows))
+                else:
+                    pixels = [
+                        _moved(each, y * tile.width + x, y * windows.stride[0] * columns + x * windows.stride[1])
+                        for each in firsts
+                        for y, x in np.ndindex(tile.height, tile.width)
                     ]
-                    step = Gemm(
-                        outer=depth * weights.repeat, inner=tile.height, to_inner=tile.width,
-                        from_outer=plane if depth > 1 else 0, from_inner=windows.stride[0] * columns,
-                        weights_outer=self.elements if depth > 1 else 0,
-                    )  # fmt: skip
-                    piece.computed += self._looped(micro_ops, step)
+                    piece.computed += self._in_turns(pixels, step, copies, tile.number * tile.pixels)
         return piece
+
+    def _in_turns(self, some: Sequence[MicroOp], step: Gemm, copies: int, apart: int) -> Iterator[Load | Gemm | Alu]:
+        """Yields a step whose outer loop adds to one copy of the sums after the other; copies lie so far `apart`."""
+        whole, rest = divmod(step.outer, copies)
+        moved = {"to_inner": apart, "from_inner": step.from_outer, "weights_inner": step.weights_outer}
+        if whole:
+            far = {"from_outer": copies * step.from_outer, "weights_outer": copies * step.weights_outer}
+            far = far if whole > 1 else {"from_outer": 0, "weights_outer": 0}
+            yield from self._looped(some, replace(step, outer=whole, inner=copies, **moved, **far))
+        if rest:
+            done = whole * copies
+            last = [_moved(each, 0, done * step.from_outer, done * step.weights_outer) for each in some]
+            alone = {"outer": 1, "from_outer": 0, "weights_outer": 0}
+            yield from self._looped(last, replace(step, inner=rest, **moved, **alone))
 
     def _weight_loads(self, own: dict[int, Pair], begin: int, turn: int) -> Iterator[Load]:
         """The loads of the tiles of some blocks, each with all elements of its windows."""
@@ -368,6 +417,11 @@ class Products:
                     address=self._tiles + address, rows=len(some) if even_steps else 1, columns=depth * self.elements,
                 )  # fmt: skip
             at += len(some) * depth * self.elements
+
+
+def _moved(each: MicroOp, to: int, source: int, weights: int = 0) -> MicroOp:
+    """A micro-op that addresses what lies so far behind."""
+    return MicroOp(each.to + to, each.source + source, each.weights + weights)
 
 
 def _sized(pair: Pair) -> tuple[int, int]:

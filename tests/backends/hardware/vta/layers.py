@@ -46,7 +46,9 @@ def run(
         places.append(end)
         end += -(-size // 256) * 256 + 256
     model = machine(end)
-    model.memory[:] = np.random.default_rng(0).integers(0, 256, end)
+    rng = np.random.default_rng(0)
+    for noisy in (model.memory, *(held.reshape(-1).view(np.uint8) for held in model.buffers.values())):
+        noisy[:] = rng.integers(0, 256, noisy.size)
     number = len(layer.inputs)
     contents = [to_vectors(array.reshape(t.shape)).tobytes() for array, t in zip(given, layer.inputs, strict=True)]
     for at, data in zip([*places[:number], *places[number + 1 :]], [*contents, *constants], strict=True):

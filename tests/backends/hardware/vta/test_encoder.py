@@ -91,6 +91,29 @@ def test_layers_that_are_larger_than_the_buffers(data: tuple[int, int, int], out
         assert (run(layer, given, first) == expected).all()
 
 
+@pytest.mark.parametrize("outputs", [1, 16, 20, 100, 240, 250])
+@pytest.mark.parametrize("channels", [16, 32, 250, 4000])
+def test_few_sums_do_not_follow_each_other(channels: int, outputs: int) -> None:
+    """The model refuses a step that reads a sum on its way; the last parts and pieces are smaller than the first."""
+    for data, kernel in (((1, 1, channels), 1), ((3, 4, channels), 3)):
+        layer = convolution(np.random.default_rng(channels), data, outputs, kernel, 12)
+        given = inputs(layer, outputs)
+        assert (run(layer, given) == evaluated(layer, given)).all()
+
+
+def test_groups_that_do_not_read_as_many_blocks() -> None:
+    """Groups of 24 channels: the blocks of the result read two or three blocks of the data."""
+    rng = np.random.default_rng(0)
+    for data, kernel in (((1, 1, 120), 1), ((2, 5, 120), 2), ((9, 40, 120), 3)):
+        layer = convolution(rng, data, 120, kernel, 9)
+        step = layer.steps[0]
+        assert isinstance(step, Convolution)
+        layer = replace(layer, steps=(replace(step, groups=5, weights=step.weights[..., :24]), layer.steps[1]))
+        assert ENCODER.refuses(layer) is None
+        given = inputs(layer, 0)
+        assert (run(layer, given) == evaluated(layer, given)).all()
+
+
 @pytest.mark.parametrize("right", [0, 1, 15, 16, 17, 20, 30, 31])
 def test_shifts_of_all_widths(right: int) -> None:
     """Shifts beyond 15 are several."""
@@ -105,11 +128,13 @@ def test_shifts_of_all_widths(right: int) -> None:
     assert (run(layer, given) == evaluated(layer, given)).all()
 
 
-def test_factors_that_one_weight_does_not_hold() -> None:
+@pytest.mark.parametrize("size", [(5, 6, 20), (1, 3, 16), (1, 1, 40)])
+def test_factors_that_one_weight_does_not_hold(size: tuple[int, int, int]) -> None:
     """A tensor of a much coarser scale is added several times."""
-    x, z, y = (tensor(name, 5, 6, 20) for name in "xzy")
+    x, z, y = (tensor(name, *size) for name in "xzy")
     step = Addition(z, 0, 0, 1 << 20, 1 << 28, 26, 0, -128, 127, 8)
-    for steps in ((step,), (requantization(np.random.default_rng(0), 1), step)):
+    finer = replace(step, multiplier=1 << 28, other_multiplier=1 << 20)
+    for steps in ((step,), (requantization(np.random.default_rng(0), 1), step), (finer,)):
         layer = Layer("layer", "add", (x, z), y, steps)
         given = inputs(layer, 1)
         assert (run(layer, given) == evaluated(layer, given)).all()
@@ -298,7 +323,11 @@ FAULTS = {
     "tiles are transposed": ("products", "transpose(2, 1, 0, 3)", "transpose(2, 1, 3, 0)"),
     "groups read from the first channel": ("products", "at = first - begin * LANES", "at = 0"),
     "biases begin with the first block": ("products", "self._channels[act] + tile.blocks[0]", "self._channels[act]"),
-    "strides of rows are 1": ("products", "from_inner=windows.stride[0] * columns", "from_inner=columns"),
+    "strides of rows are 1": ("products", '"from_inner": windows.stride[0] * columns', '"from_inner": columns'),
+    "sums have no copies": ("products", "return max(min(depth * self.weights.repeat,", "return 1 or max(min(1,"),
+    "copies are forgotten": ("products", "while copies > 1:", "while False:"),
+    "copies are not reset": ("products", "self._reset(at, copies * result)", "self._reset(at, result)"),
+    "the last turns read the first blocks": ("products", "done = whole * copies", "done = 0"),
     "pieces read their first block": ("products", "(firsts[block] + begin)", "(firsts[block])"),
     "loads do not wait": ("stream", "loads[0] = replace(loads[0], pop_next=1)", "pass"),
     "sums do not wait for stores": ("stream", "if turn == 0 and number >= 2:", "if False:"),
@@ -328,7 +357,8 @@ def drawn() -> list[tuple[Layer, list[Any], Any]]:
             found.append((layer, given := inputs(layer, seed), evaluated(layer, given)))
         layer, compute = layers.movement(np.random.default_rng(seed))
         found.append((layer, given := inputs(layer, seed), compute(*given)))
-    for data, outputs, kernel in (((40, 40, 20), 40, 3), ((1, 1, 1024), 600, 1), ((24, 24, 90), 80, 5)):
+    large = ((40, 40, 20), 40, 3), ((1, 1, 1024), 600, 1), ((24, 24, 90), 80, 5)
+    for data, outputs, kernel in (*large, ((1, 1, 1000), 10, 1), ((2, 2, 500), 40, 2)):
         layer = convolution(np.random.default_rng(7), data, outputs, kernel, 11)
         found.append((layer, given := inputs(layer, 7), evaluated(layer, given)))
     return found

@@ -37,7 +37,7 @@ def differing(streams: Sequence[Program], machine: Any, first: Sequence[Unit] = 
     """The bytes of memory that differ from those of the design."""
     found = 0
     for program in streams:
-        made = machine(program.before.size)
+        made = machine(program.before.size, 0)  # the design ran as C++, one step after the other
         made.memory[:] = program.before
         made.run(program.words, first)
         found += int((made.memory != program.after).sum())
@@ -131,7 +131,7 @@ def run(*stream: Load | Store | Gemm | Alu | Finish, memory: Any = ()) -> Machin
 def test_steps_that_read_what_others_wrote() -> None:
     """Fibonacci's numbers: each step adds the two vectors before it."""
     micro_ops = np.array([MicroOp(2, 0).word, MicroOp(2, 1).word], "<u4").view(np.uint8)
-    machine = Machine(4096)
+    machine = Machine(4096, 0)
     machine.memory[:8] = micro_ops
     machine.memory[64 : 64 + 128] = np.ones(32, "<i4").view(np.uint8)
     loads = [
@@ -142,6 +142,28 @@ def test_steps_that_read_what_others_wrote() -> None:
     machine.run([each.word for each in (*loads, add, Finish())])
     assert machine.buffers[Buffer.SUMS][:11, 0].tolist() == [1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     assert machine.buffers[Buffer.RESULTS][2:11, 5].tolist() == [2, 3, 5, 8, 13, 21, 34, 55, 89]
+
+
+FLIGHTS = {
+    "the array adds to one sum": ([Gemm(inner=2, from_inner=1)], "gemm inner=2 .* got sum 0, 1 behind"),
+    "a loop comes back early": ([Gemm(inner=15, outer=2, to_inner=1)], "one of the 15 steps .* sum 0, 15 behind"),
+    "a sum is raised twice": ([Alu(immediate=1, inner=2)], "alu inner=2 .* got sum 0, 1 behind"),
+    "a sum is added early": ([Alu(inner=3, outer=1, to_inner=1, from_inner=1)], None),
+    "a sum is added too early": ([Alu(inner=3, to_inner=2, from_inner=1)], "got sum 2, 1 behind"),
+    "a loop comes back late": ([Gemm(inner=16, outer=2, to_inner=1)], None),
+    "an instruction for each step": ([Gemm(), Gemm(), Alu(immediate=1), Alu(immediate=1)], None),
+}
+"""What steps do → the instructions, and what the model says of them; None if it carries them out."""
+
+
+@pytest.mark.parametrize("what", FLIGHTS)
+def test_sums_on_their_way(what: str) -> None:
+    stream, said = FLIGHTS[what]
+    if said is None:
+        run(*stream, Finish())
+        return
+    with pytest.raises(InstructionError, match=said):
+        run(*stream, Finish())
 
 
 @pytest.mark.parametrize("first", ORDERS)
