@@ -2,16 +2,20 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from qmlir.backends.hardware.gemmini.machine import Machine as Gemmini
 from qmlir.backends.hardware.nvdla.machine import Nvdla, run
 from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.hardware.nvdla.program import Program
-from tests.hardware.replay import Programs, differences, main, programs_of
+from qmlir.backends.hardware.vta.machine import Machine as Vta
+from tests.hardware.recorders import Programs
+from tests.hardware.replay import differences, main, programs_of
 
 
 def trained(test: Callable[..., None]) -> Callable[..., None]:
@@ -54,7 +58,7 @@ def test_what_differs_is_named(file: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["--compare", str(file), str(wrong)]) == 1
     (sentence,) = differences(file, wrong)
     assert sentence.startswith("mnist-8_0_02, layer ")
-    assert ": 1 of 3136 bytes differ, first at row 3, column 5, channel 9: 0x" in sentence
+    assert ": 1 of 3136 bytes differ, first at byte 1945: row 3, column 5, channel 9: 0x" in sentence
     assert sentence in capsys.readouterr().out
     arrays["name"] = np.array([f"other_{n}" for n in range(6)])
     np.savez(wrong, allow_pickle=False, **arrays)
@@ -87,15 +91,71 @@ def test_a_stream_of_layers(shared: Callable[[str], Path], tmp_path: Path) -> No
     np.savez(wrong, allow_pickle=False, **z)
     first, second = differences(path, wrong)
     layers = json.loads(str(z["meta"][1]))["layers"]
-    assert first.startswith(f"mnist-8_1, layer {layers[2]['layer']}: 1 of 3136 bytes differ, first at row 0, column 0")
+    assert first.startswith(
+        f"mnist-8_1, layer {layers[2]['layer']}: 1 of 3136 bytes differ, first at byte 0: row 0, column 0"
+    )
     assert second.startswith(f"mnist-8_1, layer {layers[5]['layer']}: 1 of 16 bytes differ")
+
+
+def carried_out(z: dict[str, Any], program: int, target: str) -> Iterator[tuple[int, bytes]]:
+    """What a model of Gemmini or VTA makes of a program of a file: the number of each result, and its bytes."""
+    of = {name: np.flatnonzero(z[f"{name}_program"] == program) for name in ("seg", "out")}
+    size = max(int(z[f"{n}_addr"][k] + z[f"{n}_at"][k + 1] - z[f"{n}_at"][k]) for n in of for k in of[n])
+    memory = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+    gemmini, vta = Gemmini(memory), Vta(size)
+    vta.memory = memory
+    steps = z["op"][z["op_at"][program] : z["op_at"][program + 1]]
+    for at in range(len(steps) + 1):
+        for out in of["out"][z["out_op"][of["out"]] == at]:
+            first = int(z["out_addr"][out])
+            yield out, memory[first : first + int(z["out_at"][out + 1] - z["out_at"][out])].tobytes()
+        for seg in of["seg"][z["seg_op"][of["seg"]] == at]:
+            data = z["seg"][z["seg_at"][seg] : z["seg_at"][seg + 1]]
+            memory[int(z["seg_addr"][seg]) :][: len(data)] = data
+        if at == len(steps):
+            continue
+        if target == "gemmini":
+            gemmini.run([steps[at].tolist()])
+        else:
+            first, count = steps[at].tolist()
+            stream = memory[first : first + 16 * count].reshape(-1, 16)
+            vta.run(int.from_bytes(word.tobytes(), "little") for word in stream)
+
+
+@trained
+@pytest.mark.parametrize("stream", [False, True], ids=["layers", "stream"])
+@pytest.mark.parametrize(("target", "layers"), [("gemmini", 7), ("vta", 7)])
+def test_programs_of_other_devices(
+    shared: Callable[[str], Path], tmp_path: Path, target: str, layers: int, stream: bool
+) -> None:
+    """From the file alone: each program gives its bytes, after a reset and with noise in what the file leaves out."""
+    path, wrong = tmp_path / "right.npz", tmp_path / "wrong.npz"
+    np.savez(path, allow_pickle=False, **programs_of("mnist-8", shared, 2, stream=stream, target=target).arrays())
+    with np.load(path) as file:
+        z: dict[str, Any] = {name: file[name] for name in file.files}
+    assert len(z["name"]) == (2 if stream else 2 * layers)
+    got = dict(found for n in range(len(z["name"])) for found in carried_out(z, n, target))
+    assert len(got) == 2 * layers
+    np.savez(wrong, allow_pickle=False, **z | {"out": np.frombuffer(b"".join(got[n] for n in sorted(got)), np.uint8)})
+    assert differences(path, wrong) == []
+
+    meta = [layer for each in z["meta"] for layer in json.loads(str(each))["layers"]]
+    number = next(n for n, layer in enumerate(meta) if layer["out"][0] > 5 and layer["out"][2] == 16)
+    rows, columns, _ = meta[number]["out"]
+    z["out"] = z["out"].copy()
+    byte = (3 * columns + 5) * 16 + 9  # VTA's one vector, and Gemmini's one block, have the 16 channels
+    z["out"][z["out_at"][number] + byte] ^= 1
+    np.savez(wrong, allow_pickle=False, **z)
+    (sentence,) = differences(path, wrong)
+    assert f"layer {meta[number]['layer']}: 1 of {rows * columns * 16} bytes differ, first at byte {byte}: " in sentence
+    assert "row 3, column 5, channel 9: 0x" in sentence
 
 
 def test_help_says_what_the_arrays_are(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    for name in ("--stream", "--compare EXPECTED GOT", *Programs().arrays()):
+    for name in ("--stream", "--device", "--compare EXPECTED GOT", *Programs().arrays()):
         assert name in text
 
 
