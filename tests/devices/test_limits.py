@@ -15,6 +15,7 @@ from qmlir.devices import Device
 from qmlir.devices.legality.limits import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
+from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.weights import WeightsAttr
 from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, shares, weights, window, zero, zeros
 from tests.ops.samples import HALF
@@ -96,6 +97,19 @@ def rms_norm(first: int, end: int = 2) -> Sample:
     )
 
 
+class Bounded(Sample):
+    """A convolution whose sums end in a change of scale with bounds."""
+
+    def __init__(self, low: int, high: int, zero_point: int = 0):
+        super().__init__(qint.Conv2DOp, "", (i(8, 1, 12, 12, 4), i(8, 4, 3, 3, 4)), {})
+        self._ends = scaled([HALF], [0]) | narrow(8, zero_point, low, high)
+
+    def build(self, values: Any = None, element: Any = None) -> TensorOp:
+        op = super().build(values, element)
+        qint.RequantizeOp.make([op.results[0]], self._ends, element=i(8).element)
+        return op
+
+
 GROUPED = Sample(qint.Conv2DOp, "", (i(8, 1, 9, 9, 4), i(8, 4, 3, 3, 2)), groups(2))
 TABLE = Sample(qint.LookupOp, "", (i(8, 4),), {"table": weights([0] * 256, "int8")})
 CASES: list[tuple[str, Device, Sample, Sample, str]] = [
@@ -111,6 +125,10 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     ("ops.conv2d.channels_multiple", device(conv2d={"channels_multiple": 4}), conv(), GROUPED, ""),
     ("ops.depthwise", device(depthwise={}), depthwise(), depthwise(outputs=8), "1 output channel, got 2"),
     ("ops.depthwise.stride_max", device(), depthwise(window((3, 3))), depthwise(window((4, 1))), "got 4"),
+    ("ops.act", device(act=["none", "relu"]), Bounded(-3, 127, -3), Bounded(-3, 100, -3),
+     "the bounds of a result are none or relu, got relu6"),
+    ("ops.act", device(act=["none"]), Bounded(-128, 127), Bounded(0, 127), "are none, got relu"),
+    ("ops.act", device(act=["none", "relu", "relu6"]), Bounded(0, 90), Bounded(-1, 90), "got clamp"),
     ("ops.maxpool.kernel_max", device(maxpool={"kernel_max": [2, 2]}), pool(qint.MaxPool2DOp, 2, 2),
      pool(qint.MaxPool2DOp, 3, 2), "got 3x2"),
     ("ops.avgpool.kernel_max", device(avgpool={"kernel_max": [3, 3]}), pool(qint.AveragePool2DOp, 3, 3),
@@ -219,6 +237,11 @@ def test_a_sum_over_an_image_has_no_window() -> None:
     """Commands that add to the sums of others sum an image of any size."""
     narrow = device(avgpool={"kernel_max": [3, 3], "kernel_area_max": 4})
     assert refusals(Sample(qint.GlobalSumPoolOp, "", (i(8, 1, 4, 4, 2),)).build(), narrow) == []
+
+
+@pytest.mark.parametrize("ends", [(-128, 127, 0), (0, 127, 0), (5, 90, 5), (-3, 100, 0)])
+def test_a_device_that_clamps_has_all_bounds(ends: tuple[int, int, int]) -> None:
+    assert refusals(Bounded(*ends).build(), device(act=["clamp"])) == []
 
 
 def test_groups_of_whole_vectors() -> None:

@@ -184,7 +184,8 @@ class Operations(Table):
     lut: Lookup | None = Field(default=None, description="functions of one element")
     move: Plain | None = Field(default=None, description="concat, slice, pad, transpose: data that only moves")
     act: tuple[Literal["none", "relu", "relu6", "clamp", "lut"], ...] = Field(
-        default=("none",), description="what may follow a contraction in the same command"
+        default=("none",),
+        description="bounds of a contraction's result, in its command; lut: a table may follow it there",
     )
 
 

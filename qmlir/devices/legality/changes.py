@@ -201,6 +201,10 @@ def _types(broken: _Broken) -> Settings:
     return {broken.key: [*own, *sorted(set(broken.got) - set(own))]} if set(broken.got) <= {"i8", "i16"} else {}
 
 
+def _bounds(broken: _Broken) -> Settings:
+    return {broken.key: [*broken.device.ops.act, broken.got]}
+
+
 def _modes(broken: _Broken) -> Settings:
     """Weights around a zero point if the device multiplies by as narrow ones, another pair of types otherwise."""
     got, modes = broken.got, value_of(broken.device, "array.modes")
@@ -294,6 +298,7 @@ ANSWERS: Mapping[str, Callable[[_Broken], Settings]] = {
     "ops.add.operand_scale": _always("independent"),
     "ops.add.multiplier_bits": _as_much,
     "ops.avgpool.divisor": _always("any"),
+    "ops.act": _bounds,
     "ops.lut.type": _as_much,
     "ops.lut.entries": _as_much,
     "array.modes": _modes,

@@ -304,6 +304,24 @@ def bits_at_one_shift(op: qint.RequantizeOp) -> int:
     return 1 + max((s + m.bit_length() - last + 1 for m, s in held), default=0)
 
 
+def activation(op: WeightedOp) -> str | None:
+    """What bounds the result of a contraction in its change of scale, as `ops.act` calls it; None if nothing follows.
+
+    Bounds of the whole type are `none`, a bound at the zero point is `relu`, with another above it `relu6`, and all
+    others are `clamp`.
+    """
+    users = [use.operation for use in op.results[0].uses]
+    if len(users) != 1 or not isinstance(ends := users[0], qint.RequantizeOp):
+        return None
+    most = (1 << width_of(ends.y) - 1) - 1
+    lower, upper = ends.lower.value.data, ends.upper.value.data
+    if (lower, upper) == (~most, most):
+        return "none"
+    if lower != ends.zero_point.value.data:
+        return "clamp"
+    return "relu" if upper == most else "relu6"
+
+
 def bias_bits(op: WeightedOp) -> int | None:
     """How many bits a bias needs, sign included; for a computed bias, the width of its type. None without a bias."""
     if op.b is None:
