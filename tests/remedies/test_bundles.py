@@ -67,6 +67,13 @@ CASES = {
     "leave it out, or write an .o file without --bundle": Case(
         bundle("--threads 2"), both(bundle(), command(COMPILE + " --threads 2"))
     ),
+    "leave --api and --weights-in out, or leave the key encoder out": Case(
+        bundle("--target gemmini --set encoder=gemmini --api dynamic"),
+        both(
+            bundle("--target gemmini --set encoder=gemmini"),
+            command("compile q.mlir --target gemmini --api dynamic --bundle -o other"),
+        ),
+    ),
     "name a folder": Case(command("compile q.mlir --bundle -o q.o"), bundle()),
     "choose another name": Case(
         bundle("--prefix int"), both(bundle("--prefix net"), declares("bundle/net.h", "net_run"))

@@ -18,6 +18,7 @@ from qmlir.cli.embedded.accelerator import (
     routine_symbol,
 )
 from qmlir.cli.embedded.archive import archive_of
+from qmlir.cli.embedded.gemmini import ENCODER, gemmini_files, require_plain
 from qmlir.cli.embedded.header import bundle_header
 from qmlir.cli.embedded.linked import linked_text, weights_text_of
 from qmlir.cli.embedded.manifest import Figures, manifest_fields, numerics_of
@@ -354,7 +355,10 @@ def _on_a_device(
 
     device = asked.device
     assert device is not None
+    if device.encoder == ENCODER:
+        require_plain(plan)
     network = compiler.compile(module, target=device)
+    own = network.layered if device.encoder == ENCODER else None
     parts.require_aligned(network.program)
     plan = replace(plan, routines=[routine_symbol(plan, n) for n, _ in enumerate(network.program.routines)])
     firmware = Firmware(network.program, device, _host(asked, plan, network))
@@ -377,6 +381,7 @@ def _on_a_device(
         **_programs(plan, compiler.reference(module, device), bounds),
         "CMakeLists.txt": cmake_text(plan).encode(),
         **linked,
+        **({} if own is None else gemmini_files(plan, firmware, own)),
     }
     numerics, quantizer = numerics_of(compiler.to_integers(module, device)), recorded_quantizer(module)
     part = manifest_part(firmware)
