@@ -201,12 +201,12 @@ def _sums(step: Convolution) -> Epilogue:
 def _mean(step: Pool, channels: int) -> Epilogue:
     """The bounds of sums of windows, with the division that makes them means."""
     number = step.window[0] * step.window[1]
-    exponent = power_of(number)
-    if exponent is None:
-        raise Refusal(f"VTA divides by powers of two, got windows of {number} elements")
     if any(step.padding) and (not step.counts_padding or step.zero_point):
         raise Refusal("VTA's means count padding as 0, got windows that do not")
     same = number * np.ones(channels, np.int64)
     epilogue = Epilogue(LEAST * same, MOST * same)
-    epilogue.away(exponent)
+    if (exponent := power_of(number)) is None:
+        epilogue.divide(number)
+    else:
+        epilogue.away(exponent)
     return epilogue

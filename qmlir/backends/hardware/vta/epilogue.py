@@ -7,6 +7,7 @@ bounds, so that nothing wraps that must not, and steps without an effect are lef
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeAlias
 
 import numpy as np
@@ -45,6 +46,13 @@ class Sign:
 
 
 @dataclass(frozen=True)
+class Times:
+    """Multiplies by an odd number: shifts to the left, and additions of what there was."""
+
+    factor: int
+
+
+@dataclass(frozen=True)
 class Merge:
     """Adds another tensor `factor` times; `number` is that of the layer's input."""
 
@@ -52,7 +60,7 @@ class Merge:
     factor: int
 
 
-Act: TypeAlias = Immediate | PerChannel | Sign | Merge
+Act: TypeAlias = Immediate | PerChannel | Sign | Times | Merge
 
 
 def power_of(number: int) -> int | None:
@@ -130,6 +138,14 @@ class Epilogue:
             self.add(np.full(len(self.lower), 1 << right - 1))
             self.shift(right)
 
+    def divide(self, number: int) -> None:
+        """Divides sums of so many int8 and rounds halves away from 0: a product, an addition, a shift to the right."""
+        factor, added, right = quotient(number)
+        self.acts.append(Times(factor))
+        self.lower, self.upper = self.lower * factor, self.upper * factor
+        self.add(np.full(len(self.lower), added))
+        self.shift(right)
+
     def requantize(self, step: Requantization) -> None:
         """A change of scale by a power of two, one for all channels."""
         if step.contract != "shift" or len(set(step.multipliers.tolist())) != 1 or len(set(step.shifts.tolist())) != 1:
@@ -166,6 +182,29 @@ class Epilogue:
     def _finish(self, zero_point: int, lower: int, upper: int) -> None:
         self.add(np.full(len(self.lower), zero_point))
         self.clamp(lower, upper)
+
+
+@cache
+def quotient(number: int) -> tuple[int, int, int]:
+    """A factor, a summand and a shift that divide sums of `number` int8: x · factor + summand, shifted to the right.
+
+    They give every such sum divided by the number, with halves away from 0, in 32 bits. The factor is odd, as the shift
+    is the least one: half of an even factor would do with a smaller one.
+
+    Raises:
+        Refusal: There are none.
+    """
+    sums = np.arange(-128 * number, 127 * number + 1)
+    wanted = np.sign(sums) * ((2 * abs(sums) + number) // (2 * number))
+    for right in range(1, 31):
+        for factor in ((1 << right) // number, (1 << right) // number + 1):
+            products = sums * factor
+            least, most = (wanted << right) - products, (wanted + 1 << right) - products
+            added = int(least.max())
+            fits = factor and added < most.min() and -(1 << 31) <= products[0] <= products[-1] + added < 1 << 31
+            if fits and products[0] + added >= -(1 << 31):
+                return factor, added, right
+    raise Refusal(f"VTA divides by a product in 32 bits, got means of {number} elements")
 
 
 def factors(step: Addition) -> tuple[int, int, int]:

@@ -13,7 +13,7 @@ from math import ceil
 
 import numpy as np
 
-from qmlir.backends.hardware.vta.epilogue import FACTOR, Act, Immediate, Merge, PerChannel, Refusal, Sign
+from qmlir.backends.hardware.vta.epilogue import FACTOR, Act, Immediate, Merge, PerChannel, Refusal, Sign, Times
 from qmlir.backends.hardware.vta.instructions import IN_FLIGHT, Alu, Buffer, Gemm, Load, MicroOp, Operation
 from qmlir.backends.hardware.vta.layout import LANES, blocks
 from qmlir.backends.hardware.vta.stream import HALF, MicroOps, Part, Piece
@@ -160,7 +160,7 @@ class Products:
         self.windows, self.weights, self.acts, self.constants = windows, weights, acts, constants
         self.number = len(weights.reads)
         self.elements = windows.kernel[0] * windows.kernel[1]
-        self.space = 1 + any(isinstance(act, Sign) for act in acts)
+        self.space = 1 + any(isinstance(act, Sign | Times) for act in acts)
         self.sizes = self._chosen()
         self._tiles = constants.weights(weights.tiles)
         self._channels = {act: constants.sums(act.values) for act in acts if isinstance(act, PerChannel)}
@@ -271,6 +271,8 @@ class Products:
                     part.pieces[-1].computed += self._step(at, result, operation, value)
                 case Sign():
                     part.pieces[-1].computed += self._signed(at, result)
+                case Times(factor):
+                    part.pieces[-1].computed += self._multiplied(at, result, factor)
                 case PerChannel():
                     part.pieces[-1].computed += self._added(act, tile, at)
         part.stores += stores(tile, self.windows.result, at, places.output)
@@ -304,6 +306,17 @@ class Products:
         found = [*self._reset(copy, number), *self._looped([MicroOp(copy, at)], add)]
         found += [*self._step(copy, number, Operation.MIN, 0), *self._step(copy, number, Operation.MAX, -1)]
         return [*found, *self._looped([MicroOp(at, copy)], add)]
+
+    def _multiplied(self, at: int, number: int, factor: int) -> list[Load | Gemm | Alu]:
+        """Multiplies by an odd factor: for each 1 from the second on a shift to it, and the sum is added."""
+        copy = at + number
+        add = Alu(operation=Operation.ADD, inner=number, to_inner=1, from_inner=1)
+        found = [*self._reset(copy, number), *self._looped([MicroOp(copy, at)], add)]
+        for zeros in f"{factor:b}"[1:].split("1")[:-1]:
+            for left in [16] * (len(zeros) // 16) + [len(zeros) % 16 + 1]:
+                found += self._step(at, number, Operation.SHIFT, -left)
+            found += self._looped([MicroOp(at, copy)], add)
+        return found
 
     def _added(self, act: PerChannel, tile: Tile, at: int) -> list[Load | Gemm | Alu]:
         """Adds a vector of numbers, which lie behind the sums, to all vectors of a block."""

@@ -124,12 +124,10 @@ def convolution(rng: Rng, most: int = 24, most_kernel: int = 5) -> Layer:
 
 
 def pool(rng: Rng) -> Layer:
-    """A maximum, or a mean of as many elements as a power of two."""
+    """A maximum, or a mean."""
     average = bool(rng.random() < 0.5)
-    while True:
-        drawn = windowed(rng, 30, 4)
-        if drawn is not None and (not average or np.prod(drawn["kernel"]) in (1, 2, 4, 8, 16)):
-            break
+    while (drawn := windowed(rng, 30, 4)) is None:
+        pass
     step = Pool(average, drawn["kernel"], drawn["stride"], drawn["dilation"], drawn["padding"], average, 0)
     channels = int(rng.integers(1, 70))
     data, result = tensor("x", *drawn["data"], channels), tensor("y", *drawn["result"], channels)

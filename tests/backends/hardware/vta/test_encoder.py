@@ -140,6 +140,24 @@ def test_factors_that_one_weight_does_not_hold(size: tuple[int, int, int]) -> No
         assert (run(layer, given) == evaluated(layer, given)).all()
 
 
+@pytest.mark.parametrize("window", [(1, 3), (2, 3), (3, 3), (5, 5), (7, 7), (10, 5), (25, 5), (14, 14)])
+def test_means(window: tuple[int, int]) -> None:
+    """Sums in the middle between two means, of even windows, and those beside them are among the data."""
+    rows, columns = window
+    number, rng = rows * columns, np.random.default_rng(0)
+    data, result = tensor("x", rows, columns * 40, 16), tensor("y", 1, 40, 16)
+    layer = Layer("layer", "avgpool", (data,), result, (Pool(True, window, window, (1, 1), (0, 0, 0, 0), True, 0),))
+    assert ENCODER.refuses(layer) is None
+    sums = rng.integers(-128, 128, (40, 16)) * number + rng.choice([number // 2, -number // 2, 1, 0], (40, 16))
+    sums = sums.clip(-128 * number, 127 * number)
+    each, more = sums // number, sums % number
+    given = each[:, None] + (np.arange(number)[None, :, None] < more[:, None])  # so many elements are one larger
+    image = given.reshape(40, rows, columns, 16).transpose(1, 0, 2, 3).reshape(data.shape).astype(np.int8)
+    wanted = np.sign(sums) * ((2 * abs(sums) + number) // (2 * number))
+    assert (run(layer, [image]) == wanted.reshape(result.shape)).all()
+    assert (evaluated(layer, [image]) == wanted.reshape(result.shape)).all()
+
+
 def test_a_tensor_that_is_constant() -> None:
     contents = np.random.default_rng(0).integers(-128, 128, (1, 3, 4, 18), np.int8)
     held = replace(tensor("c", 3, 4, 18), contents=contents)
@@ -263,8 +281,8 @@ REFUSED = {
     ),
     "factor below 1": (with_steps(replace(SUM, multiplier=0)), "with factors above 0, got 0"),
     "mean": (
-        with_steps(replace(MAXIMUM, average=True, window=(3, 2)), data=tensor("x", 6, 5, 8)),
-        "divides by powers of two, got windows of 6 elements",
+        with_steps(replace(MAXIMUM, average=True, window=(21, 21)), data=tensor("x", 21, 21, 8)),
+        "divides by a product in 32 bits, got means of 441 elements",
     ),
     "padding of means": (
         with_steps(replace(MAXIMUM, average=True, padding=(1, 0, 1, 0))),
@@ -319,6 +337,8 @@ FAULTS = {
         "self.shift(right)\n        self._finish",
     ),
     "no maximum": ("epilogue", "if self.upper.max() > upper:", "if False:"),
+    "quotients have no summand": ("epilogue", "return factor, added, right", "return factor, 0, right"),
+    "factors begin with their second bit": ("products", "found += self._looped([MicroOp(at, copy)], add)", "pass"),
     "signs are not counted": ("epilogue", "self.acts.append(Sign())", "pass"),
     "tiles are transposed": ("products", "transpose(2, 1, 0, 3)", "transpose(2, 1, 3, 0)"),
     "groups read from the first channel": ("products", "at = first - begin * LANES", "at = 0"),
