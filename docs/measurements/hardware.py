@@ -88,6 +88,9 @@ ACCELERATORS: Mapping[str, Accelerator] = {
     "vta": Accelerator(256, 1, "predicted by qmlir's device file, not measured", "instructions"),
 }
 
+CHOICES = (*NAMES, *ACCELERATORS)
+"""What the command line names: networks and devices."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -223,10 +226,11 @@ def main(argv: Sequence[str] | None = None, find: Callable[[str], Path] = shared
     """Prints the tables; status 1 where a byte differs or a network does not compile."""
     warnings.simplefilter("ignore", QmlirWarning)
     parser = argparse.ArgumentParser(prog="python -m docs.measurements.hardware", description="Networks on hardware.")
-    choices = [*NAMES, *ACCELERATORS]
-    parser.add_argument("names", nargs="*", choices=[*choices, []], default=[], help="networks and devices (all)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CHOICES)} (all)")
     parser.add_argument("-n", "--inputs", type=int, default=INPUTS, help=f"inputs of each network ({INPUTS})")
     given = parser.parse_args(argv)
+    if unknown := [name for name in given.names if name not in CHOICES]:
+        parser.error(f"a name must be one of {', '.join(CHOICES)}, got {', '.join(unknown)}")
     names = [name for name in NAMES if name in given.names] or NAMES
     wrong = False
     for target in [each for each in ACCELERATORS if each in given.names] or ACCELERATORS:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.measurements.hardware import ACCELERATORS, WIDTH, main
+from docs.measurements.hardware import ACCELERATORS, NAMES, WIDTH, main
 from qmlir.devices.model.layer import PlacedLayer
 from tests.backends.hardware.boards import GemminiBoard
 
@@ -54,3 +54,14 @@ def test_networks_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().out
     assert f"mobilenetv2 is left out: there is no {tmp_path / 'mobilenetv2.onnx'}" in printed
     assert f"kws         is left out: there is no {tmp_path / 'models' / 'tflite' / 'kws_dscnn_f32.tflite'}" in printed
+
+
+def test_names_that_there_are_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    assert "[]" not in printed
+    assert all(name in printed for name in (*NAMES, *ACCELERATORS))
+    with pytest.raises(SystemExit):
+        main(["kws", "nvdla"])
+    assert "a name must be one of digits, " in capsys.readouterr().err

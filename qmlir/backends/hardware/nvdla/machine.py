@@ -46,6 +46,7 @@ class Nvdla:
         self._tables = Tables.empty()
         self._left: str | None = None
         self._begun = False
+        self._flushed = False
 
     def execute(self, commands: Iterable[Command]) -> None:
         """Does what a driver does.
@@ -87,6 +88,7 @@ class Nvdla:
             case _, "S_POINTER":
                 return unit.producer | unit.consumer << 16
             case _, "S_CBUF_FLUSH_STATUS":
+                self._flushed = True  # a driver that reads it waits until it is 1
                 return 1
             case "GLB", "S_INTR_STATUS":
                 return self._pending
@@ -115,6 +117,9 @@ class Nvdla:
                     got = f"a write to group {unit.producer}"
                     raise QmlirError("a group that is enabled takes no writes", where=_named(register), got=got)
                 if name == "D_OP_ENABLE":
+                    if register.unit == "CDMA" and value & 1 and not self._flushed:
+                        need = "S_CBUF_FLUSH_STATUS must have been read until it is 1: a reset clears the buffer"
+                        raise QmlirError(need, where=_named(register), got="no read of it since the reset")
                     unit.enabled[unit.producer] = bool(value & 1)
                     self._begin()
                 else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from qmlir.backends.hardware.nvdla.program import Command, wait, write
+from qmlir.backends.hardware.nvdla.program import Command, poll, wait, write
 
 SOURCE, WEIGHTS, TARGET = 0x80000000, 0x80010000, 0x80020000
 
@@ -124,5 +124,5 @@ def commands(layer: Registers, changes: Registers | None = None) -> Iterator[Com
 
 
 def convolution(changes: Registers | None = None) -> list[Command]:
-    """Returns a convolution and the wait for its end."""
-    return [*commands(CONVOLUTION, changes), wait(1)]
+    """Returns a convolution behind a reset, and the wait for its end."""
+    return [poll("CDMA", "S_CBUF_FLUSH_STATUS", 1), *commands(CONVOLUTION, changes), wait(1)]

@@ -295,6 +295,20 @@ def test_waits_for_ever_are_refused() -> None:
         run(Program([poll("SDP", "D_CVT_SHIFT", 7)]))
 
 
+def test_a_convolution_in_a_buffer_that_is_being_cleared_is_refused() -> None:
+    """The RTL gives zeros, and no error."""
+    flushed, *rest = convolution()
+    assert flushed == poll("CDMA", "S_CBUF_FLUSH_STATUS", 1)
+    with pytest.raises(QmlirError, match=r"CDMA.D_OP_ENABLE: S_CBUF_FLUSH_STATUS must .*, got no read of it since"):
+        run(Program(rest))
+    nvdla = Nvdla(Memory())
+    nvdla.execute([flushed, *rest])
+    # A read is enough for all convolutions until the next reset; the second one is of group 1.
+    units = {unit for unit, _ in CONVOLUTION}
+    nvdla.execute([*(write(unit, "S_POINTER", PRODUCER=1) for unit in units), *rest[:-1], wait(2)])
+    assert len(nvdla.done) == 2
+
+
 def test_addresses_that_no_unit_has_are_refused() -> None:
     for address in (0x2000, 0x10000, 0x3FFC):
         with pytest.raises(QmlirError, match=rf"NVDLA small has no register at this address, got {address:#x}"):
