@@ -20,13 +20,13 @@ from qmlir.devices import Device
 from qmlir.devices.description.device import Memory
 from qmlir.devices.legality.layers import keeps_images, layer_of, tensor_of
 from qmlir.devices.legality.limits import kind_of
-from qmlir.devices.model.encoder import LayerEncoder, described, layer_encoder_of, layer_refusal
+from qmlir.devices.model.encoder import EncodedNetwork, LayerEncoder, described, layer_encoder_of, layer_refusal
 from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.layer import Layer, PlacedLayer, Tensor
 from qmlir.devices.model.module import device_of
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import HostOp, LayerOp
-from qmlir.errors import UnsupportedError
+from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.arena import Item, place
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import main_function, signature_of
@@ -96,6 +96,36 @@ class LayerProgram:
                 steps.append({"host": step.name} | {side: [asdict(placed(t)) for t in some] for side, some in sides})
         constants = {self.memory: self.constants} if self.constants else {}
         return Image(constants, [placed(t) for t in self.inputs], [placed(t) for t in self.outputs], steps)
+
+    def encoded(self, name: str) -> EncodedNetwork:
+        """What an encoder gets to write files of its own forms; `name` is an identifier of C."""
+        sources = {0: [(self.addresses[tensor.name], tensor) for tensor in self.inputs]}
+        calls, number = dict[int, list[str]](), 0
+        for step in self.steps:
+            if isinstance(step, Call):
+                placed = [(self.addresses[tensor.name], tensor) for tensor in step.written]
+                sources.setdefault(number, []).extend(placed)
+                calls.setdefault(number, []).append(step.name)
+            else:
+                number += 1
+        return EncodedNetwork(name, self.layers, self.words.commands, self.constants, sources, calls)
+
+
+def own_files(program: LayerProgram, device: Device, form: str, name: str) -> dict[str, str]:
+    """The files of a form that the device's encoder writes: names behind a folder, empty for a file alone, and texts.
+
+    Raises:
+        PluginError: The encoder raises.
+    """
+    found = layer_encoder_of(device)
+    assert found is not None, "a program of layers has an encoder"
+    encoder, plugin = found
+    try:
+        return dict(encoder.files(form, program.encoded(name)))
+    except QmlirError:
+        raise
+    except Exception as error:  # the code of a package may raise anything
+        raise plugin.fault(f"must write the form {form}", got=described(error)) from error
 
 
 def renames(op: LayerOp) -> bool:

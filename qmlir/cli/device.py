@@ -255,6 +255,9 @@ LISTING_SUFFIX = ".s"
 WORD_SUFFIXES = {"bin": ".bin", "hex": ".ihex", "readmemh": ".hex", "c": ".c"}
 """Form of a program in the device's own words → the suffix of its file."""
 
+OWN_FORMS = ("registers", "trace")
+"""Forms that some encoders write beside those of words."""
+
 SHOWN = 0.01
 """The least share of the time of a layer that `qmlir compile` lists by itself."""
 
@@ -356,23 +359,77 @@ def run_compile(arguments: argparse.Namespace) -> None:
     """Runs `qmlir compile --target`: writes the program for a device, and the code that the host runs beside it."""
     from qmlir.compiler import compile
     from qmlir.devices import load_device
+    from qmlir.running.files import require_empty
 
     if arguments.emit == "llvm-ir":
-        raise OptionError("--emit", f"must be obj, asm, {', '.join(WORD_SUFFIXES)} with --target", got="llvm-ir")
-    load_device(arguments.target)  # first, so that an unknown device is reported before a wrong suffix
-    suffix = PROGRAM_SUFFIX if arguments.emit == "obj" else (WORD_SUFFIXES | {"asm": LISTING_SUFFIX})[arguments.emit]
+        known = ", ".join((*WORD_SUFFIXES, *OWN_FORMS))
+        raise OptionError("--emit", f"must be obj, asm, {known} with --target", got="llvm-ir")
+    target = load_device(arguments.target)  # first, so that an unknown device is reported before a wrong suffix
+    if arguments.emit in OWN_FORMS:
+        target, suffix = _own_form(target, arguments.emit)
+    else:
+        suffixes = WORD_SUFFIXES | {"obj": PROGRAM_SUFFIX, "asm": LISTING_SUFFIX}
+        suffix = suffixes[arguments.emit]
     given = "" if arguments.emit == "obj" else f" --emit {arguments.emit}"
-    if arguments.output.suffix != suffix:
+    if not suffix:
+        require_empty(arguments.output)
+    elif arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
-    executable = compile(load_simplified(arguments), target=arguments.target)
+    executable = compile(load_simplified(arguments), target=target)
     if arguments.emit == "obj":
         files = executable.save(arguments.output)
+    elif arguments.emit in OWN_FORMS:
+        files = _write_own_form(executable, arguments.output, arguments.emit)
     else:
         files = _write_words(executable, arguments.output, arguments.emit)
     program = print_program(executable, files)
     made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
     fields = {**made, "code": None, "program": program}
     write_document(arguments, "compile", fields | signature_fields(executable.signature))
+
+
+def _own_form(device: "Device", form: str) -> tuple["Device", str]:
+    """A device with the encoder that writes a form of its own, and the suffix of the file, empty for a folder.
+
+    Raises:
+        OptionError: No encoder writes it for this device.
+    """
+    from qmlir.devices.model.encoder import encoder_that_writes, layer_encoder_of
+
+    name = encoder_that_writes(form, device)
+    if name is None:
+        need = "must be a form that the device's encoder writes"
+        got = f"{form} for {device.name}, " + (
+            f"encoder {device.encoder}" if device.encoder else "which has no encoder"
+        )
+        raise OptionError("--emit", need, got=got, remedy=f"choose one of asm, {', '.join(WORD_SUFFIXES)}")
+    device = device if device.encoder else device.with_({"encoder": name})
+    found = layer_encoder_of(device)
+    assert found is not None
+    return device, found[0].forms[form]
+
+
+def _write_own_form(executable: "Simulated", path: Path, form: str) -> list[Path]:
+    """Writes a form of the encoder's own: a file with the memories' constants beside it, or a folder."""
+    from qmlir.backends.layered import own_files
+    from qmlir.backends.npu import image
+    from qmlir.cli.bundle import entry_name
+    from qmlir.running.files import together, write_whole
+
+    layered, name = executable.layered, entry_name(path.stem)
+    assert layered is not None
+    files: dict[Path, str | bytes] = {
+        path / own: text for own, text in own_files(layered, executable.device, form, name).items()
+    }
+    if path in files:
+        files |= image.image_files(layered.image, "c", path, name)
+    for folder in {each.parent for each in files}:
+        folder.mkdir(parents=True, exist_ok=True)
+    with together():
+        for each, content in files.items():
+            write_whole(each, content)
+    say(f"{path}: {counted(len(files), 'file')} by the encoder {executable.device.encoder}")
+    return list(files) if path in files else [path]
 
 
 def print_program(executable: "Simulated", files: Iterable[Path]) -> dict[str, Any]:

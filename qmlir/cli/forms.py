@@ -85,8 +85,11 @@ def _say_written(files: Iterable[Path]) -> None:
 
 def add_compile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir compile`."""
-    help = "what to write (default: obj); with --target, the device's words as bytes, Intel HEX, $readmemh or a C array"
-    parser.add_argument("--emit", **one_of((*CODE_SUFFIXES, *device.WORD_SUFFIXES)), help=help)
+    help = (
+        "what to write (default: obj); with --target, the device's words as bytes, Intel HEX, $readmemh or a C array, "
+    )
+    help += "or what its encoder writes besides: a driver's registers in C, or a folder of traces"
+    parser.add_argument("--emit", **one_of((*CODE_SUFFIXES, *device.WORD_SUFFIXES, *device.OWN_FORMS)), help=help)
     parser.add_options("threads", "batch")
     help = "write the program of an accelerator instead, or with --emit asm its commands as text"
     parser.add_options("target", "set", what=help)
@@ -165,7 +168,7 @@ def run_compile(arguments: argparse.Namespace) -> None:
     if arguments.target is not None:
         device.run_compile(arguments)
         return
-    if arguments.emit in device.WORD_SUFFIXES:
+    if arguments.emit in (*device.WORD_SUFFIXES, *device.OWN_FORMS):
         raise OptionError("--emit", "writes the words of a device", got=arguments.emit, remedy="name it by --target")
     suffix = CODE_SUFFIXES[arguments.emit]
     if arguments.output.suffix != suffix:

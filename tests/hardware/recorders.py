@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.hardware.gemmini.encoder import BASE as GEMMINI_BASE
-from qmlir.backends.hardware.nvdla.encoder import BASE as NVDLA_BASE
-from qmlir.backends.hardware.nvdla.encoder import step_of
 from qmlir.backends.hardware.nvdla.layouts import ATOM
 from qmlir.backends.hardware.nvdla.replay import job_traces
+from qmlir.backends.hardware.nvdla.words import BASE as NVDLA_BASE
+from qmlir.backends.hardware.nvdla.words import step_of
 from qmlir.backends.hardware.vta.driver import INSTRUCTION
 from qmlir.backends.hardware.vta.layout import LANES
 from qmlir.backends.layered import LayerProgram
@@ -174,7 +174,7 @@ class NvdlaRecorder(Recorder):
         if (folder := self._recording.traces) is None:
             super()._compute(placed, words)
             return
-        for trace in job_traces(placed, self.program.constants, words, self._model.device, f"{placed.number:02}"):
+        for trace in job_traces(words, self._model.device, f"{placed.number:02}"):
             trace.write(folder)
 
 

@@ -99,6 +99,27 @@ class Encoder(abc.ABC):
         return None
 
 
+@dataclass(frozen=True)
+class EncodedNetwork:
+    """A network in the words of a device, for files in forms of its encoder's own.
+
+    name       an identifier of C that stands for the network
+    layers     its layers, with their places
+    words      of each layer
+    constants  address → bytes that lie there before the first layer
+    sources    number of a layer → address and tensor of what is put into memory before it: before the first layer the
+               inputs of the network, before others what the host computes
+    calls      number of a layer → what the host computes before it
+    """
+
+    name: str
+    layers: Sequence[PlacedLayer]
+    words: Sequence[Sequence[int]]
+    constants: Mapping[int, bytes]
+    sources: Mapping[int, Sequence[tuple[int, Tensor]]]
+    calls: Mapping[int, Sequence[str]]
+
+
 class LayerEncoder(abc.ABC):
     """Turns whole layers into the words of one device, such as writes of registers.
 
@@ -108,9 +129,13 @@ class LayerEncoder(abc.ABC):
 
     word_bits  bits of a word, a multiple of 8
     device     the device, as its file describes it
+    forms      forms that it can write beside those of words, each with the suffix of its file; empty for a folder
+    made_for   device files of which these forms mean this encoder, where they name none
     """
 
     word_bits: ClassVar[int] = 32
+    forms: ClassVar[Mapping[str, str]] = {}
+    made_for: ClassVar[Sequence[str]] = ()
 
     def __init__(self, device: Device):
         self.device = device
@@ -147,6 +172,10 @@ class LayerEncoder(abc.ABC):
     @abc.abstractmethod
     def encode(self, layers: Iterator[PlacedLayer]) -> Iterator[Sequence[int]]:
         """Yields the words of each layer of a network, in order; a layer may have none."""
+
+    def files(self, form: str, network: EncodedNetwork) -> Iterator[tuple[str, str]]:
+        """Yields the files of a form: a name behind the folder, empty for the one file of the form, and its text."""
+        raise NotImplementedError(f"{type(self).__name__} has no forms of its own")
 
 
 AnyEncoder = Encoder | LayerEncoder
@@ -275,6 +304,27 @@ def command_encoder_of(device: Device) -> tuple[Encoder, Plugin] | None:
     """
     named = encoder_of(device)
     return (named.encoder, named.plugin) if named is not None and isinstance(named.encoder, Encoder) else None
+
+
+def encoder_that_writes(form: str, device: Device) -> str | None:
+    """The name of the encoder that writes a form for a device: the one that its file names, or one of qmlir's for it.
+
+    None if there is no such encoder.
+
+    Raises:
+        PluginError: The encoder that the device file names cannot be used.
+    """
+    names = [device.encoder] if device.encoder is not None else plugins_in(ENCODERS)
+    for name in names:
+        found = plugin(ENCODERS, name)
+        if found is None or (device.encoder is None and found.package != "qmlir"):
+            continue  # packages are imported where a device file names them
+        encoder = _made(found, device).encoder
+        if not isinstance(encoder, LayerEncoder) or form not in encoder.forms:
+            continue
+        if device.encoder is not None or device.name in encoder.made_for:
+            return name
+    return None
 
 
 def layer_refusal(layer: Layer, device: Device) -> str | None:

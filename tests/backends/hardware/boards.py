@@ -21,7 +21,7 @@ import qmlir
 from qmlir import stages
 from qmlir.backends.hardware.gemmini import encoder as gemmini
 from qmlir.backends.hardware.gemmini.machine import Machine
-from qmlir.backends.hardware.nvdla import encoder as nvdla
+from qmlir.backends.hardware.nvdla import words as nvdla
 from qmlir.backends.hardware.nvdla.layouts import cube_bytes, from_surfaces, to_surfaces
 from qmlir.backends.hardware.nvdla.machine import Nvdla
 from qmlir.backends.hardware.nvdla.memory import Memory

@@ -8,20 +8,22 @@ Convolutions of groups become one job for each 8 channels, with zeros as weights
 images are convolutions with ones. Data that does not fit the convolution buffer is divided into strips of rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from qmlir.backends.hardware.nvdla import jobs
+from qmlir.backends.hardware.nvdla.driver import driver_source
 from qmlir.backends.hardware.nvdla.finishing import finishing
 from qmlir.backends.hardware.nvdla.jobs import Cube, Driver, Job
 from qmlir.backends.hardware.nvdla.layouts import ATOM, atoms, cube_bytes, to_surfaces, weight_bytes
 from qmlir.backends.hardware.nvdla.pools import averaging, pool_jobs, reciprocals
-from qmlir.backends.hardware.nvdla.program import Command, Kind
+from qmlir.backends.hardware.nvdla.replay import network_traces
 from qmlir.backends.hardware.nvdla.sums import sum_of
-from qmlir.devices.model.encoder import LayerEncoder
+from qmlir.backends.hardware.nvdla.words import BASE, word
+from qmlir.devices.model.encoder import EncodedNetwork, LayerEncoder
 from qmlir.devices.model.layer import (
     Addition,
     Convolution,
@@ -35,14 +37,13 @@ from qmlir.devices.model.layer import (
 )
 from qmlir.numerics import Array
 
-BASE = 0x8000_0000
-"""Where the memory of tensors begins on the bus."""
-
 
 class NVDLAEncoder(LayerEncoder):
     """Encodes layers as steps of NVDLA's driver."""
 
     word_bits: ClassVar[int] = 64
+    forms: ClassVar[Mapping[str, str]] = {"registers": ".c", "trace": ""}
+    made_for: ClassVar[Sequence[str]] = ("nvdla-small",)
 
     def refuses(self, layer: Layer) -> str | None:
         if any(tensor.shape[0] != 1 for tensor in (*layer.inputs, layer.output)):
@@ -81,15 +82,12 @@ class NVDLAEncoder(LayerEncoder):
             ]
             yield [word(step) for job in found.jobs(cubes, constants) for step in driver.run(job)]
 
-
-def word(step: Command) -> int:
-    """Returns a step of a driver as a word."""
-    return step.kind << 48 | step.address << 32 | step.value
-
-
-def step_of(word: int) -> Command:
-    """Returns the step of a driver that a word says."""
-    return Command(Kind(word >> 48), word >> 32 & 0xFFFF, word & 0xFFFFFFFF)
+    def files(self, form: str, network: EncodedNetwork) -> Iterator[tuple[str, str]]:
+        if form == "registers":
+            yield "", driver_source(network)
+            return
+        for trace in network_traces(network):
+            yield from trace.texts()
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,14 @@ class Nvdla:
                         self._hang(f"for the end of {', '.join(names) or hex(missing)}", str(command), self._enabled())
                     self._pending &= ~command.value
 
+    def read(self, address: int) -> int:
+        """Returns what a register holds, as a driver reads it.
+
+        Raises:
+            QmlirError: There is no register at the address.
+        """
+        return self._read(_register(Command(Kind.POLL, address, 0)))
+
     def _hang(self, what: str, where: str, got: str) -> NoReturn:
         raise QmlirError(f"the device waits {what} for ever", where=f"NVDLA {where}", got=got)
 

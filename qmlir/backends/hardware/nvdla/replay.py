@@ -9,12 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qmlir.backends.hardware.nvdla.encoder import BASE, step_of
-from qmlir.backends.hardware.nvdla.layouts import cube_bytes
+import numpy as np
+from numpy.typing import NDArray
+
+from qmlir.backends.hardware.nvdla.layouts import to_surfaces
 from qmlir.backends.hardware.nvdla.machine import Nvdla
+from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.hardware.nvdla.program import Command, Kind
 from qmlir.backends.hardware.nvdla.registers import BY_ADDRESS, DONE, pack
-from qmlir.devices.model.layer import PlacedLayer
+from qmlir.backends.hardware.nvdla.words import BASE, step_of
+from qmlir.devices.model.encoder import EncodedNetwork
 from qmlir.running.files import write_whole
 
 PIECE = 32
@@ -34,43 +38,96 @@ class JobTrace:
 
     def write(self, folder: Path) -> Path:
         """Writes the trace and its files to `folder/NAME/`, and returns the path of the trace."""
-        path = folder / self.name / f"{self.name}.cfg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, self.text)
-        for name, content in self.files.items():
-            write_whole(path.parent / name, content)
-        return path
+        (folder / self.name).mkdir(parents=True, exist_ok=True)
+        for name, text in self.texts():
+            write_whole(folder / name, text)
+        return folder / self.name / f"{self.name}.cfg"
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yields names behind a folder, `NAME/NAME.cfg` first, and what these files hold."""
+        yield f"{self.name}/{self.name}.cfg", self.text
+        yield from ((f"{self.name}/{name}", text) for name, text in self.files.items())
 
 
-def job_traces(
-    placed: PlacedLayer, constants: Mapping[int, bytes], words: Sequence[int], device: Nvdla, name: str
-) -> Iterator[JobTrace]:
+def job_traces(words: Sequence[int], device: Nvdla, name: str) -> Iterator[JobTrace]:
     """Yields the trace of each job of a layer, which the functional model computes meanwhile.
 
     Args:
-        placed: The layer.
-        constants: The constants of the network by their addresses.
         words: Those of the layer.
         device: The functional model, in whose memory are the constants and what the layer reads.
         name: What the names of traces begin with.
     """
-    memory, layer = device.memory, placed.layer
-    written = (BASE + placed.output, cube_bytes(*layer.output.shape[1:]))
-    read = [(at, cube_bytes(*tensor.shape[1:])) for at, tensor in zip(placed.inputs, layer.inputs, strict=True)]
-    read += [(at, len(constants[at])) for at in placed.constants]
-    places = [*((BASE + at, size) for at, size in dict.fromkeys(read)), written]
+    memory = device.memory
     for number, steps in enumerate(_jobs(words)):
-        own = f"{name}_{number:03}"
-        files = {f"{own}_{n}.dat": _pieces(memory.read(*place).tobytes()) for n, place in enumerate(places)}
+        device.memory = watched = _Watched(memory)
         device.execute(steps)
+        device.memory = memory
+        own = f"{name}_{number:03}"
+        places = list(_runs(watched.touched))
+        files = {
+            f"{own}_{n}.dat": _pieces(watched.before.read(at, size).tobytes()) for n, (at, size) in enumerate(places)
+        }
         text = [
             line
             for file, (at, size) in zip(files, places, strict=True)
             for line in (f"mem_init(pri_mem, {at:#x}, {size:#x}, ALL_ZERO);", f'mem_load(pri_mem, {at:#x}, "{file}");')
         ]
-        crc = zlib.crc32(memory.read(*written).tobytes())
-        text += [*_statements(steps), f"check_crc(sync_id_0, 1, {written[0]:#x}, {written[1]:#x}, {crc:#x});"]
+        text += _statements(steps)
+        for at, size in _runs(watched.written):
+            crc = zlib.crc32(memory.read(at, size).tobytes())
+            text.append(f"check_crc(sync_id_0, 1, {at:#x}, {size:#x}, {crc:#x});")
         yield JobTrace(own, "\n".join(text) + "\n", files)
+
+
+class _Watched(Memory):
+    """A memory that notes what a job reads and writes of another one.
+
+    before            what the job found where it read
+    touched, written  addresses and sizes of what was read, and of what was written
+    """
+
+    def __init__(self, memory: Memory):
+        super().__init__()
+        self._memory, self.before = memory, Memory()
+        self.touched, self.written = list[tuple[int, int]](), list[tuple[int, int]]()
+
+    def read(self, address: int, size: int) -> NDArray[np.uint8]:
+        data = self._memory.read(address, size)
+        self.before.write(address, data)
+        self.touched.append((address, size))
+        return data
+
+    def write(self, address: int, data: bytes | NDArray[np.uint8]) -> None:
+        self._memory.write(address, data)
+        self.written.append((address, len(data)))
+
+
+def _runs(places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yields addresses and sizes of ranges that do not touch each other and hold the places."""
+    begin = end = 0
+    for address, size in sorted(places):
+        if address > end:
+            if end:
+                yield begin, end - begin
+            begin = address
+        end = max(end, address + size)
+    if end:
+        yield begin, end - begin
+
+
+def network_traces(network: EncodedNetwork) -> Iterator[JobTrace]:
+    """Yields the traces of all jobs of a network, one layer after the other.
+
+    What its inputs hold, and what the host writes between layers, is seeded noise. Everything else is what the layers
+    before have written.
+    """
+    memory, rng = Memory((BASE + at, data) for at, data in network.constants.items()), np.random.default_rng(0)
+    device = Nvdla(memory)
+    for placed, words in zip(network.layers, network.words, strict=True):
+        for at, tensor in network.sources.get(placed.number, ()):
+            if tensor.bits == 8 and tensor.shape[0] == 1:  # no layer reads others
+                memory.write(BASE + at, to_surfaces(rng.integers(-128, 128, tensor.shape[1:], np.int8)))
+        yield from job_traces(words, device, f"{placed.number:03}")
 
 
 def _jobs(words: Sequence[int]) -> Iterator[list[Command]]:

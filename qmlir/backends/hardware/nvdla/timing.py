@@ -1,9 +1,9 @@
 """The cycles that NVDLA small takes for a network, predicted from the words of its layers."""
 
 from qmlir.backends.hardware.nvdla.cost import cycles
-from qmlir.backends.hardware.nvdla.encoder import step_of
 from qmlir.backends.hardware.nvdla.machine import Nvdla
 from qmlir.backends.hardware.nvdla.memory import Memory
+from qmlir.backends.hardware.nvdla.words import step_of
 from qmlir.backends.layered import LayerProgram
 
 

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper, save
 
 import qmlir
 from qmlir.backends.hardware.nvdla import jobs
-from qmlir.backends.hardware.nvdla.encoder import BASE, NVDLAEncoder, step_of, word
+from qmlir.backends.hardware.nvdla.encoder import NVDLAEncoder
 from qmlir.backends.hardware.nvdla.finishing import common_factors, finishing
 from qmlir.backends.hardware.nvdla.jobs import Cube, Driver, Finish
 from qmlir.backends.hardware.nvdla.layouts import atoms, cube_bytes, from_surfaces, to_surfaces
@@ -23,6 +23,7 @@ from qmlir.backends.hardware.nvdla.program import Kind, Program, write
 from qmlir.backends.hardware.nvdla.registers import BY_ADDRESS
 from qmlir.backends.hardware.nvdla.replay import job_traces
 from qmlir.backends.hardware.nvdla.trace import read
+from qmlir.backends.hardware.nvdla.words import BASE, step_of, word
 from qmlir.devices.model.layer import (
     Addition,
     Convolution,
@@ -400,7 +401,7 @@ def test_jobs_as_traces(tmp_path: Path) -> None:
 
     class Traced(NvdlaBoard):
         def run(self, placed: PlacedLayer, words: Sequence[int]) -> None:
-            traces = job_traces(placed, self.program.constants, words, self.device, f"layer{placed.number:02}")
+            traces = job_traces(words, self.device, f"layer{placed.number:02}")
             paths.extend(trace.write(tmp_path / "traces") for trace in traces)
 
     run = network.run(samples[0], board=Traced)

@@ -5,10 +5,10 @@ import pytest
 
 import qmlir
 from qmlir.backends.hardware.nvdla.cost import cycles
-from qmlir.backends.hardware.nvdla.encoder import step_of
 from qmlir.backends.hardware.nvdla.machine import Nvdla
 from qmlir.backends.hardware.nvdla.memory import Memory
 from qmlir.backends.hardware.nvdla.timing import layer_cycles
+from qmlir.backends.hardware.nvdla.words import step_of
 from tests.backends.hardware.boards import Network, device_of
 from tests.backends.hardware.nvdla.layers import SOURCE, TARGET, convolution
 
