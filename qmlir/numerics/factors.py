@@ -8,11 +8,34 @@ of a layer share a shift, those that are smaller than the largest one have fewer
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import MULTIPLIER_BITS
+
+
+def shift_add(small: int, large: int) -> tuple[int, int | None, int] | None:
+    """Shifts k and j and a sign s for which large = small · 2^k + s · 2^j; no j where that term is 0; None without any.
+
+    >>> shift_add(3, 7), shift_add(3, 12), shift_add(64, 127), shift_add(0, 1), shift_add(37, 100)
+    ((0, 2, 1), (2, None, 1), (1, 0, -1), (0, 0, 1), None)
+    """
+    for left in range((large // max(small, 1)).bit_length() + 1):
+        rest = large - (small << left)
+        if not rest:
+            return left, None, 1
+        if abs(rest) & abs(rest) - 1 == 0:
+            return left, abs(rest).bit_length() - 1, 1 if rest > 0 else -1
+    return None
+
+
+@cache
+def _shift_adds(most: int) -> list[tuple[int, int]]:
+    """All pairs up to `most` of which the larger one is a `shift_add` of the other, the least first."""
+    pairs = ((small, large) for large in range(1, most + 1) for small in range(large + 1))
+    return [pair for pair in pairs if shift_add(*pair) is not None]
 
 
 @dataclass(frozen=True)
@@ -28,6 +51,7 @@ class Factors:
                  None if each has a shift of its own
     own          bits, without the sign, of each operand's own multiplier in a sum, beside a multiplier that both share;
                  None if they share none
+    shift_adds   whether the larger of these own multipliers is a `shift_add` of the other one
     """
 
     bits: int
@@ -36,6 +60,7 @@ class Factors:
     most_shift: int
     shared: int | None = None
     own: int | None = None
+    shift_adds: bool = False
 
     @property
     def least(self) -> float:
@@ -85,16 +110,21 @@ class Factors:
             rhs: The factor of the second; one of the two is above 0.
         """
         assert self.own is not None
-        most = (1 << self.own) - 1
-        ratio, high = min(lhs, rhs) / max(lhs, rhs), np.arange(1, most + 1)
-        low = np.rint(ratio * high)
-        best = int(np.argmin(abs(ratio - low / high)))
-        large, small = int(high[best]), int(low[best])
+        small, large = self._nearest(min(lhs, rhs) / max(lhs, rhs), (1 << self.own) - 1)
         common = max(lhs, rhs) / large
         shift = max(1, self.bits - 1 - math.frexp(common)[1])
         factor = min(round(math.ldexp(common, shift)), (1 << self.bits - 1) - 1)
         first, second = (large, small) if lhs >= rhs else (small, large)
         return (first * factor, second * factor), shift
+
+    def _nearest(self, ratio: float, most: int) -> tuple[int, int]:
+        """Returns integers up to `most` whose quotient is nearest to a ratio of at most 1."""
+        if self.shift_adds:
+            return min(_shift_adds(most), key=lambda pair: abs(ratio - pair[0] / pair[1]))
+        high = np.arange(1, most + 1)
+        low = np.rint(ratio * high)
+        best = int(np.argmin(abs(ratio - low / high)))
+        return int(low[best]), int(high[best])
 
     def multiplier(self, real: float, step: int = 1) -> tuple[int, int]:
         """Returns (multiplier, shift) of `fixed_point.quantize_multiplier`, with as many bits as the shifts allow.

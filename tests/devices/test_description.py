@@ -93,6 +93,8 @@ REJECTED = [
     ("depthwise = { lanes = { c = 16 } }", "", "ops.depthwise needs the table array.depthwise"),
     ('lut = { entries = 256, type = "i8" }\nmove = {}\nact = ["none",', 'move = {}\nact = ["lut",',
      "ops.act names lut, but there is no table ops.lut"),
+    ('add = { operand_scale = "independent" }', 'add = { operand_scale = "independent", ratio = "shift-add" }',
+     "ops.add.ratio = shift-add needs ops.add.multiplier_bits"),
     ('holds = ["weights"]', 'holds = ["lut"]', None),
     ("can_pad = true", "unpacks = [2, 4, 7]", None),
     ('engine = "array"', 'engine = "array"\nunpacks = [2, 4, 7]', None),

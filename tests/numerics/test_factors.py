@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from qmlir.numerics.contracts import MULTIPLIER_BITS
-from qmlir.numerics.factors import Factors
+from qmlir.numerics.factors import Factors, shift_add
 
 SHARED = Factors(15, 15, 0, 31, shared=8)
 SHORT = Factors(15, 15, 0, 31, own=7)
+SHIFT_ADDS = Factors(15, 15, 0, 31, own=7, shift_adds=True)
 STEP = 1 << 16
 
 
@@ -63,7 +64,26 @@ def test_factors_of_a_sum(seed: int) -> None:
     assert SHORT.of_sum(rhs, lhs) == (pair[::-1], shift)
 
 
+@pytest.mark.parametrize("seed", range(50))
+def test_factors_of_a_sum_that_differ_by_a_shift_and_a_power_of_two(seed: int) -> None:
+    """Each operand is off by less than half a step of the result."""
+    rng = np.random.default_rng(seed)
+    lhs, rhs = (2.0 ** rng.uniform(-6, 0, 2)).tolist()
+    pair, shift = SHIFT_ADDS.of_sum(lhs, rhs)
+    common = math.gcd(*pair)
+    small, large = sorted(multiplier // common for multiplier in pair)
+    found = shift_add(small, large)
+    assert found is not None
+    left, again, sign = found
+    assert large == (small << left) + (0 if again is None else sign << again) < 1 << 7
+    for multiplier, real in zip(pair, (lhs, rhs), strict=True):
+        assert abs(math.ldexp(multiplier, -shift) - real) * 128 < 1 / 2
+    assert SHIFT_ADDS.of_sum(rhs, lhs) == (pair[::-1], shift)
+
+
 def test_sums_of_like_and_of_tiny_operands() -> None:
     assert SHORT.of_sum(1.0, 1.0) == ((1 << 13, 1 << 13), 13)
     (large, small), _ = SHORT.of_sum(0.5, 1e-4)
     assert (large > 0, small) == (True, 0)
+    assert SHIFT_ADDS.of_sum(1.0, 1.0) == ((1 << 13, 1 << 13), 13)
+    assert SHIFT_ADDS.of_sum(0.5, 1e-4)[0][1] == 0

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from qmlir.policies.ledger import REMEDIES
 from tests.analysis import test_auto_precision, test_crosscheck, test_data_free, test_entries, test_explore, test_prefix
 from tests.analysis import test_quality as test_measuring
+from tests.backends.hardware import test_device_files
 from tests.backends.npu import test_in_c
 from tests.backends.onnx import test_states
 from tests.cli import (
@@ -55,6 +56,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "install one, or simulate in Python": test_in_c.test_without_a_compiler,
     "simulate in Python, and report the difference": test_in_c.test_a_fault_in_c_alone,
     "load the network again": test_importer.test_weights_are_made_of_the_file_when_they_are_asked_for,
+    "correct the device file, or name another encoder": test_device_files.test_what_the_refusal_advises,
     "choose one of asm, …": test_own_forms.test_what_the_refusal_advises,
     "write them by --emit bin": test_words.test_what_refusals_advise,
     "name it by --target": test_words.test_what_refusals_advise,

@@ -397,6 +397,8 @@ def _check_operations(device: Device) -> None:
     """Checks what operations need of other tables."""
     if device.ops.add is not None and device.ops.add.multiplier_bits is not None and device.quant.scale != "mult-shift":
         raise broken(f"ops.add.multiplier_bits is for a mult-shift scale, got {device.quant.scale}")
+    if device.ops.add is not None and device.ops.add.ratio != "any" and device.ops.add.multiplier_bits is None:
+        raise broken(f"ops.add.ratio = {device.ops.add.ratio} needs ops.add.multiplier_bits")
     if "lut" in device.ops.act and device.ops.lut is None:
         raise broken("ops.act names lut, but there is no table ops.lut")
     if device.ops.matmul is not None and not any(q.arranges for q in device.queue):

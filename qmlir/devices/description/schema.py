@@ -121,6 +121,11 @@ class Sum(Table):
         description="of each operand's own multiplier, sign included, beside one of quant.multiplier_bits that both "
         "share; unless given, operands share none",
     )
+    ratio: Literal["any", "shift-add"] = Field(
+        default="any",
+        description="of the larger of these own multipliers to the other one; shift-add: it is the other one, shifted "
+        "left, plus or minus a power of two",
+    )
 
 
 class Plain(Table):

@@ -297,6 +297,7 @@ ANSWERS: Mapping[str, Callable[[_Broken], Settings]] = {
     "queue.arranges": lambda broken: _arranging(broken.device),
     "ops.add.operand_scale": _always("independent"),
     "ops.add.multiplier_bits": _as_much,
+    "ops.add.ratio": _always("any"),
     "ops.avgpool.divisor": _always("any"),
     "ops.act": _bounds,
     "ops.lut.type": _as_much,

@@ -38,6 +38,7 @@ from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
+from qmlir.numerics.factors import shift_add
 
 OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
@@ -227,6 +228,11 @@ LIMITS = (
           lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None),
     Limit("ops.add.multiplier_bits", ["add"], "operands have multipliers of at most {wanted} bits beside one of both",
           properties.own_multiplier_bits),
+    Limit("ops.add.ratio", ["add"], "the larger multiplier of an operand is the other one {wanted}",
+          properties.own_multipliers,
+          lambda device, kind: "shifted, plus or minus a power of two"
+          if device.ops.add and device.ops.add.ratio == "shift-add" else None,
+          lambda got, wanted: shift_add(*sorted(got)) is not None),
     Limit("ops.add.operand_scale", ["add"], "both operands have the result's scale, {wanted} time theirs",
           properties.operand_ratios,
           lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "rounded" else None,

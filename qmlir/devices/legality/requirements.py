@@ -110,7 +110,7 @@ def quantization_key(device: Device) -> str:
     The functions above read no other keys.
     """
     modes = [(mode.a, mode.w) for mode in device.array.modes]
-    own = None if device.ops.add is None else device.ops.add.multiplier_bits
+    own = None if device.ops.add is None else (device.ops.add.multiplier_bits, device.ops.add.ratio)
     quant = device.quant.model_dump(mode="json")
     return json.dumps([device.name, modes, quant, own, _rounds_operands(device)])
 
@@ -136,4 +136,5 @@ def factors_of(device: Device) -> Factors | None:
     precision = bits if quant.round == "tfl-double" else min(bits, max(LEAST_PRECISION, widest + SPARE_BITS))
     shared = min(bits, widest) if quant.shift.per == "layer" else None
     own = None if device.ops.add is None or (most := device.ops.add.multiplier_bits) is None else most - 1
-    return Factors(bits, precision, quant.shift.min, quant.shift.max, shared, own)
+    ratio = device.ops.add is not None and device.ops.add.ratio == "shift-add"
+    return Factors(bits, precision, quant.shift.min, quant.shift.max, shared, own, ratio)

@@ -22,6 +22,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast, overload
 
 from qmlir.devices.description.device import Device
+from qmlir.devices.model.agreement import disagreement
 from qmlir.devices.model.layer import Layer, PlacedLayer, Tensor
 from qmlir.errors import near_misses
 from qmlir.isa.commands import SetContext
@@ -131,11 +132,13 @@ class LayerEncoder(abc.ABC):
     device     the device, as its file describes it
     forms      forms that it can write beside those of words, each with the suffix of its file; empty for a folder
     made_for   device files of which these forms mean this encoder, where they name none
+    hardware   what a device file has to say of the hardware, whose words they are: key → its value, `AtMost` or `OneOf`
     """
 
     word_bits: ClassVar[int] = 32
     forms: ClassVar[Mapping[str, str]] = {}
     made_for: ClassVar[Sequence[str]] = ()
+    hardware: ClassVar[Mapping[str, object]] = {}
 
     def __init__(self, device: Device):
         self.device = device
@@ -229,7 +232,8 @@ def encoder_of(device: Device) -> Named | None:
     """Returns the encoder that a device file names; None if it names none.
 
     Raises:
-        PluginError: There is no such encoder, its package cannot be imported, or it is no encoder.
+        PluginError: There is no such encoder, its package cannot be imported, it is no encoder, or the device file says
+            something else of its hardware.
     """
     if device.encoder is None:
         return None
@@ -251,6 +255,10 @@ def _made(found: Plugin, device: Device) -> Named:
     bits = cast(object, kind.word_bits)
     if not isinstance(bits, int) or bits % 8 or not 8 <= bits <= MOST_WORD_BITS:
         raise found.fault(f"must have words of a multiple of 8 bits, at most {MOST_WORD_BITS}", got=repr(bits))
+    if issubclass(loaded, LayerEncoder) and (wrong := disagreement(device, loaded.hardware)) is not None:
+        need, got = wrong
+        remedy = "correct the device file, or name another encoder"
+        raise PluginError(f"{need} for the encoder {found.name}", where=device.name, got=got, remedy=remedy)
     try:
         return Named(kind(device), found)
     except Exception as error:  # the code of a package may raise anything

@@ -347,10 +347,16 @@ def operand_factors(op: qint.AddOp) -> int:
     return len({abs(m) for m in op.multipliers.get_values()})
 
 
+def own_multipliers(op: qint.AddOp) -> tuple[int, int]:
+    """The magnitudes of the operands' multipliers, once both are divided by what they share."""
+    lhs, rhs = map(abs, op.multipliers.get_values())
+    common = max(gcd(lhs, rhs), 1)
+    return lhs // common, rhs // common
+
+
 def own_multiplier_bits(op: qint.AddOp) -> int:
     """How many bits the operands' multipliers need, sign included, once both are divided by what they share."""
-    lhs, rhs = op.multipliers.get_values()
-    return 1 + (max(abs(lhs), abs(rhs)) // max(gcd(lhs, rhs), 1)).bit_length()
+    return 1 + max(own_multipliers(op)).bit_length()
 
 
 def operand_ratios(op: qint.AddOp) -> list[float]:

@@ -164,6 +164,8 @@ class Draft:
         shift = 30
         if self.device.ops.add is not None and (bits := self.device.ops.add.multiplier_bits) is not None:
             left, right, shift = self.integer(1, (1 << bits - 1) - 1) << 14, (1 << bits - 2) << 14, 12 + bits
+            if self.device.ops.add.ratio == "shift-add":
+                left, right = 77 << 14, (77 + (1 << self.integer(0, bits - 4))) << 14
         low = self.draw(st.sampled_from([-(1 << self.bits - 1), 0]))
         if self.device.ops.add is not None and self.device.ops.add.operand_scale == "rounded":
             left, right, shift = 2, 2, 1

@@ -12,12 +12,22 @@ commands; for it, the memory of the device file begins at `BASE`, as Gemmini tak
     movement         moves in and out
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from qmlir.backends.hardware.gemmini import moves, products
-from qmlir.backends.hardware.gemmini.words import Command, Configured, Function, command
+from qmlir.backends.hardware.gemmini.words import (
+    ACCUMULATOR_ROWS,
+    DIM,
+    SCRATCHPAD_ROWS,
+    Command,
+    Configured,
+    Function,
+    command,
+)
+from qmlir.devices.model.agreement import AtMost
 from qmlir.devices.model.encoder import LayerEncoder
 from qmlir.devices.model.layer import (
     Addition,
@@ -43,6 +53,26 @@ class Gemmini(LayerEncoder):
     """Encodes layers as Gemmini's commands."""
 
     word_bits = 64
+    hardware: ClassVar[Mapping[str, object]] = {
+        **{key: DIM for key in ("array.lanes.k", "array.lanes.n", "layout.channels")},
+        "array.depthwise.lanes.c": 1,
+        "array.depthwise.lanes.taps": DIM,
+        "memory.spad.bytes": SCRATCHPAD_ROWS * DIM,
+        "memory.acc.bytes": ACCUMULATOR_ROWS * DIM * 4,
+        "layout.weights": {"n": DIM, "k": DIM},
+        "quant.types": ["i8"],
+        "quant.scale": "float32",
+        "quant.granularity": "tensor",
+        "quant.round": "half-even",
+        "quant.bias.type": "i32",
+        "quant.bias.when": "init",
+        "ops.add.operand_scale": "rounded",
+        "ops.maxpool.kernel_max": AtMost(3),
+        "ops.maxpool.stride_max": AtMost(3),
+        "ops.maxpool.dilation_max": AtMost(1),
+        **{f"ops.{kind}.stride_max": AtMost(255) for kind in ("conv2d", "depthwise")},
+        **{f"ops.{kind}.padding_max": AtMost(255) for kind in ("conv2d", "depthwise")},
+    }
 
     def refuses(self, layer: Layer) -> str | None:
         if any(tensor.bits != 8 for tensor in (*layer.inputs, layer.output)):

@@ -16,13 +16,14 @@ import numpy as np
 
 from qmlir.backends.hardware.nvdla import jobs
 from qmlir.backends.hardware.nvdla.driver import driver_source
-from qmlir.backends.hardware.nvdla.finishing import finishing
+from qmlir.backends.hardware.nvdla.finishing import FACTOR_BITS, MOST_RIGHT, finishing
 from qmlir.backends.hardware.nvdla.jobs import Cube, Driver, Job
 from qmlir.backends.hardware.nvdla.layouts import ATOM, atoms, cube_bytes, to_surfaces, weight_bytes
 from qmlir.backends.hardware.nvdla.pools import averaging, pool_jobs, reciprocals
 from qmlir.backends.hardware.nvdla.replay import network_traces
 from qmlir.backends.hardware.nvdla.sums import sum_of
 from qmlir.backends.hardware.nvdla.words import BASE, word
+from qmlir.devices.model.agreement import AtMost, OneOf
 from qmlir.devices.model.encoder import EncodedNetwork, LayerEncoder
 from qmlir.devices.model.layer import (
     Addition,
@@ -37,6 +38,14 @@ from qmlir.devices.model.layer import (
 )
 from qmlir.numerics import Array
 
+MOST_KERNEL, MOST_STRIDE, MOST_DILATION, MOST_BEFORE, MOST_BEHIND = 32, 8, 32, 31, 63
+"""Of a convolution, by its registers: rows of a window, strides, dilations, padding before the data and behind it."""
+
+MOST_WINDOW, MOST_STEP, MOST_MARGIN = 8, 16, 7
+"""Of a pool: rows of a window, as NVIDIA's manual allows, strides and padding, by its registers."""
+
+_WINDOWED, _POOLED = ("conv2d", "depthwise"), ("maxpool", "avgpool")
+
 
 class NVDLAEncoder(LayerEncoder):
     """Encodes layers as steps of NVDLA's driver."""
@@ -44,6 +53,30 @@ class NVDLAEncoder(LayerEncoder):
     word_bits: ClassVar[int] = 64
     forms: ClassVar[Mapping[str, str]] = {"registers": ".c", "trace": ""}
     made_for: ClassVar[Sequence[str]] = ("nvdla-small",)
+    hardware: ClassVar[Mapping[str, object]] = {
+        **{key: ATOM for key in ("array.lanes.k", "array.lanes.n", "array.depthwise.lanes.c")},
+        "array.overflow": "saturate",
+        "memory.cbuf.bytes": jobs.BANKS * jobs.BANK_BYTES,
+        "memory.cbuf.banks": jobs.BANKS,
+        "layout.channels": ATOM,
+        "layout.weights": {"n": ATOM, "k": ATOM},
+        "quant.types": ["i8"],
+        "quant.scale": "mult-shift",
+        "quant.round": "half-away",
+        "quant.multiplier_bits": AtMost(FACTOR_BITS),
+        "quant.shift.max": AtMost(MOST_RIGHT),
+        "quant.shift.per": "layer",
+        "quant.bias.type": OneOf(("i16", "i32")),
+        "quant.bias.when": "post",
+        "ops.add.multiplier_bits": AtMost(8),
+        **{f"ops.{kind}.kernel_max": AtMost(MOST_KERNEL) for kind in _WINDOWED},
+        **{f"ops.{kind}.stride_max": AtMost(MOST_STRIDE) for kind in _WINDOWED},
+        **{f"ops.{kind}.dilation_max": AtMost(MOST_DILATION) for kind in _WINDOWED},
+        **{f"ops.{kind}.padding_max": AtMost(MOST_BEFORE) for kind in _WINDOWED},
+        **{f"ops.{kind}.kernel_max": AtMost(MOST_WINDOW) for kind in _POOLED},
+        **{f"ops.{kind}.stride_max": AtMost(MOST_STEP) for kind in _POOLED},
+        **{f"ops.{kind}.padding_max": AtMost(MOST_MARGIN) for kind in _POOLED},
+    }
 
     def refuses(self, layer: Layer) -> str | None:
         if any(tensor.shape[0] != 1 for tensor in (*layer.inputs, layer.output)):
@@ -254,11 +287,11 @@ def _beyond(convolution: Convolution) -> str | None:
     """Why registers do not have a convolution's window; None if they do."""
     top, bottom, left, right = convolution.padding
     for what, got, most in (
-        ("windows have at most {} rows and columns", max(convolution.kernel), 32),
-        ("strides are at most {}", max(convolution.stride), 8),
-        ("dilations are at most {}", max(convolution.dilation), 32),
-        ("rows above and columns left of the data are at most {}", max(top, left), 31),
-        ("rows below and columns right of the data are at most {}", max(bottom, right), 63),
+        ("windows have at most {} rows and columns", max(convolution.kernel), MOST_KERNEL),
+        ("strides are at most {}", max(convolution.stride), MOST_STRIDE),
+        ("dilations are at most {}", max(convolution.dilation), MOST_DILATION),
+        ("rows above and columns left of the data are at most {}", max(top, left), MOST_BEFORE),
+        ("rows below and columns right of the data are at most {}", max(bottom, right), MOST_BEHIND),
         ("a kernel has at most {} weights", convolution.weights[0].size * convolution.groups, 1 << 18),
     ):
         if got > most:
@@ -289,7 +322,8 @@ def _pool(pool: Pool, layer: Layer) -> _Made | str:
     if pool.average and any(pool.padding) and not pool.counts_padding:
         return "means count the elements of the padding"
     by = reciprocals(pool.window) if pool.average else None
-    small = max(pool.window) <= 8 and max(pool.padding) <= 7 and max(pool.stride) <= 16
+    fits = max(pool.window) <= MOST_WINDOW and max(pool.stride) <= MOST_STEP
+    small = fits and max(pool.padding) <= MOST_MARGIN
     if small and (not pool.average or by is not None):
 
         def work(cubes: Sequence[Cube], _: Sequence[int]) -> Iterator[Job]:
@@ -300,7 +334,8 @@ def _pool(pool: Pool, layer: Layer) -> _Made | str:
         return _Made(tuple, work)
     if not pool.average:
         return (
-            "maximum pools have windows of at most 8 rows and columns, padding of at most 7 and strides of at most 16, "
+            f"maximum pools have windows of at most {MOST_WINDOW} rows and columns, padding of at most {MOST_MARGIN} "
+            f"and strides of at most {MOST_STEP}, "
             f"got {'x'.join(map(str, pool.window))}, {max(pool.padding)} and {max(pool.stride)}"
         )
     if any(pool.padding) and pool.zero_point:

@@ -101,11 +101,16 @@ OFF = Stage()
 
 @dataclass(frozen=True)
 class Finish:
-    """What SDP does to values before it stores them as 8 bits: two stages, then the zero point is added."""
+    """What SDP does to values before it stores them as 8 bits: two stages, then the conversion.
+
+    addend  of the conversion, 32 bits: a zero point, or more where values are shifted
+    right   by how many bits the conversion shifts right, halves away from 0
+    """
 
     bs: Stage = OFF
     bn: Stage = OFF
-    zero_point: int = 0
+    addend: int = 0
+    right: int = 0
 
 
 @dataclass(frozen=True)
@@ -295,9 +300,9 @@ def _sdp(out: Cube, finish: Finish, source: Cube | None) -> Iterator[Command]:
     yield write("SDP", "D_FEATURE_MODE_CFG", FLYING_MODE=int(source is None))
     yield write("SDP", "D_DST_DMA_CFG", DST_RAM_TYPE=1)
     yield write("SDP", "D_DATA_FORMAT", 0)
-    yield write("SDP", "D_CVT_OFFSET", -finish.zero_point)
+    yield write("SDP", "D_CVT_OFFSET", -finish.addend)
     yield write("SDP", "D_CVT_SCALE", CVT_SCALE=1)
-    yield write("SDP", "D_CVT_SHIFT", CVT_SHIFT=0)
+    yield write("SDP", "D_CVT_SHIFT", CVT_SHIFT=finish.right)
     yield write("SDP", "D_PERF_ENABLE", 0)
     if "SDP_RDMA" not in _sdp_units(finish, source is not None):
         return

@@ -1,7 +1,9 @@
-"""Sums of two tensors as convolutions of 8 channels of each: a surface stride reaches from the one to the other.
+"""Sums of two tensors: a pass through SDP, or convolutions of 8 channels of each.
 
-nv_small has no stage that multiplies both operands. A convolution with a diagonal of weights for each operand does, and
-SDP rounds its sums once: the multipliers are two of 8 bits and one of 15 bits that both share.
+nv_small has no stage that multiplies both operands. Where the one multiplier is the other one shifted, plus or minus a
+power of two, the second operand is added twice, in each stage, before and after the first operand is multiplied. Other
+multipliers are weights of a convolution, which reads both tensors: a surface stride reaches from the one to the other.
+They are two of 8 bits and one of 15 bits that both share. SDP rounds once in both cases.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,17 +13,18 @@ from math import gcd
 import numpy as np
 
 from qmlir.backends.hardware.nvdla.finishing import FACTOR_BITS, MOST_RIGHT
-from qmlir.backends.hardware.nvdla.jobs import BANK_BYTES, BANKS, SUM, Convolution, Cube, Finish, Stage
+from qmlir.backends.hardware.nvdla.jobs import BANK_BYTES, BANKS, SUM, Convolution, Cube, Finish, Pass, Stage
 from qmlir.backends.hardware.nvdla.layouts import ATOM, weight_bytes
 from qmlir.devices.model.layer import Addition, Layer
+from qmlir.numerics.factors import shift_add
 
 MOST_ENTRIES = (BANKS - 1) * BANK_BYTES // ATOM
 """Atoms of data that the convolution buffer holds beside a bank of weights."""
 
 
 @dataclass(frozen=True)
-class Sum:
-    """A sum of two tensors of one shape.
+class ConvolvedSum:
+    """A sum of two tensors of one shape as convolutions.
 
     weights   the multipliers of the operands
     finish    what SDP makes of the sums
@@ -75,7 +78,33 @@ class Sum:
         return b"".join(found)
 
 
-def sum_of(addition: Addition, layer: Layer) -> Sum | str:
+@dataclass(frozen=True)
+class PassedSum:
+    """A sum of two tensors of one shape as one pass through SDP: the second, or the first, is an operand of stages.
+
+    finish   what SDP makes of the values of the one tensor, with operands at address 0
+    swapped  whether that is the second tensor
+    """
+
+    finish: Finish
+    swapped: bool
+
+    def constants(self) -> Sequence[bytes]:
+        """There are none."""
+        return ()
+
+    def jobs(self, cubes: Sequence[Cube], _: Sequence[int]) -> Iterator[Pass]:
+        """Yields the pass from the operands and the result."""
+        lhs, rhs, out = cubes
+        source, other = (rhs, lhs) if self.swapped else (lhs, rhs)
+        bs, bn = (
+            replace(stage, address=other.address, line=other.line, surface=other.surface) if stage.reads else stage
+            for stage in (self.finish.bs, self.finish.bn)
+        )
+        yield Pass(source, out, replace(self.finish, bs=bs, bn=bn))
+
+
+def sum_of(addition: Addition, layer: Layer) -> PassedSum | ConvolvedSum | str:
     """A sum of two tensors; why NVDLA cannot compute it, as a sentence."""
     shapes = [tensor.shape for tensor in (*layer.inputs, layer.output)]
     if len(set(shapes)) != 1:
@@ -96,7 +125,35 @@ def sum_of(addition: Addition, layer: Layer) -> Sum | str:
         return f"sums are clamped at 0 alone, got {lower} and {upper}"
     offset = -addition.own_zero_point * weights[0] - addition.other_zero_point * weights[1]
     # (v · q + 2^(s − 1)) >> s rounds halves up; (2 · v · q + 1) / 2^(s + 1) is nearest to the same integer, never half.
-    bs = Stage(SUM, alu_value=offset, multiplies=True, multiplier=2 * common)
     rectifies = addition.lower > -128
+    if (found := _passed(addition, weights, common, shift, offset)) is not None:
+        return found
+    bs = Stage(SUM, alu_value=offset, multiplies=True, multiplier=2 * common)
     bn = Stage(SUM, alu_value=1, multiplies=True, multiplier=1, right=shift + 1, rectifies=rectifies)
-    return Sum(weights, Finish(bs, bn, addition.zero_point), layer.output.shape[3])
+    return ConvolvedSum(weights, Finish(bs, bn, addition.zero_point), layer.output.shape[3])
+
+
+def _passed(addition: Addition, weights: tuple[int, int], common: int, shift: int, offset: int) -> PassedSum | None:
+    """The sum as a pass through SDP; None if its multipliers, or its clamp, do not allow it.
+
+    Args:
+        addition: The sum.
+        weights: The multipliers of the operands without what both share.
+        common: What both share.
+        shift: By how many bits the products of all three are shifted right.
+        offset: What is added to the sum of the products of the operands with their weights.
+    """
+    swapped = weights[0] > weights[1]
+    small, large = sorted(weights)
+    terms = shift_add(small, large)
+    # The conversion shifts 2 · v + 1, which is never half, as the stages of a convolution do.
+    addend = 2 * common * offset + 1 + (addition.zero_point << shift + 1)
+    rectifies = addition.lower > -128
+    if terms is None or abs(addend) >= 1 << 31 or (rectifies and offset):
+        return None
+    left, again, sign = terms
+    bs = Stage(SUM, alu_left=left, multiplies=True, multiplier=sign * small, elements=True)
+    alu = None if again is None else SUM
+    bn = Stage(alu, alu_left=again or 0, multiplies=True, multiplier=2 * sign * common, rectifies=rectifies,
+               elements=again is not None)  # fmt: skip
+    return PassedSum(Finish(bs, bn, addend, shift + 1), swapped)

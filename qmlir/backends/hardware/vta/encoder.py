@@ -9,18 +9,20 @@ are stored, so that bounds are steps of their own. What is added before a shift 
 bounds of all sums, and refuses a layer whose sums could leave 32 bits.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 from qmlir.backends.hardware.vta.epilogue import Epilogue, Refusal, behind, check_factor, factors, power_of
-from qmlir.backends.hardware.vta.instructions import WORD_BITS
+from qmlir.backends.hardware.vta.instructions import MEMORIES, WORD_BITS, Buffer
 from qmlir.backends.hardware.vta.layout import LANES, blocks, to_vectors, vectors_of
 from qmlir.backends.hardware.vta.maxima import Maxima
 from qmlir.backends.hardware.vta.movement import Gathered
 from qmlir.backends.hardware.vta.products import Constants, Places, Products, Weights, diagonal, weights_of
 from qmlir.backends.hardware.vta.stream import Part, linked
-from qmlir.backends.hardware.vta.windows import Windows
+from qmlir.backends.hardware.vta.windows import MOST_PADDING, Windows
+from qmlir.devices.model.agreement import AtMost
 from qmlir.devices.model.encoder import LayerEncoder
 from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.layer import (
@@ -42,13 +44,30 @@ VECTOR, WEIGHT_TILE, SUM_VECTOR, MICRO_OP = 16, 256, 64, 4
 LEAST, MOST = -128, 127
 
 
+_BUFFERS = {"inp": Buffer.DATA, "wgt": Buffer.WEIGHTS, "acc": Buffer.SUMS, "out": Buffer.RESULTS}
+
+
 class Vta(LayerEncoder):
     """Encodes layers as streams of instructions of 128 bits, for the default configuration.
 
-    The sizes of buffers are those of that configuration, also for a device file with others: streams are the same then.
+    A device file that has other sizes of buffers is refused.
     """
 
     word_bits = WORD_BITS
+    hardware: ClassVar[Mapping[str, object]] = {
+        **{key: LANES for key in ("array.lanes.k", "array.lanes.n", "layout.channels")},
+        **{f"memory.{id}.bytes": MEMORIES[buffer].elements * MEMORIES[buffer].bytes for id, buffer in _BUFFERS.items()},
+        "layout.weights": {"n": LANES, "k": LANES},
+        "quant.types": ["i8"],
+        "quant.scale": "pow2",
+        "quant.granularity": "tensor",
+        "quant.round": "half-up",
+        "quant.shift.max": AtMost(31),
+        "quant.bias.type": "i32",
+        "quant.bias.when": "init",
+        "ops.conv2d.padding_max": AtMost(MOST_PADDING),
+        "ops.maxpool.padding_max": AtMost(MOST_PADDING),
+    }
 
     def refuses(self, layer: Layer) -> str | None:
         memory = Engines.of(self.device).external
