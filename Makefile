@@ -82,6 +82,7 @@ npu: $(READY) ## networks on the devices that come with qmlir, simulated: what d
 
 hardware: $(READY) ## networks on NVDLA, Gemmini and VTA, from words and memory alone: bytes that differ, cycles, array
 	$(BIN)/python -W ignore -m docs.measurements.hardware $(NETWORKS)
+	$(BIN)/python -W ignore -m docs.measurements.nvdla_sheet
 
 everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, instructions, ratios
 	$(BIN)/python -W ignore -m docs.measurements.everywhere

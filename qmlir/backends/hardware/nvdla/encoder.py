@@ -177,7 +177,11 @@ def _convolution(convolution: Convolution, scale: Requantization, layer: Layer) 
     if isinstance(finish, str):
         return finish
     blocks = _blocks(convolution, layer.inputs[0].shape[3])
-    strips = [_strips(convolution, block.weights, layer) for block in blocks]
+    # Windows of one row leave out rows between them, which need not be fetched: lines that far apart are the data.
+    apart = convolution.stride[0] if convolution.kernel[0] == 1 and not any(convolution.padding[:2]) else 1
+    rows = layer.output.shape[1] if apart > 1 else layer.inputs[0].shape[1]
+    convolution = replace(convolution, stride=(convolution.stride[0] // apart, convolution.stride[1]))
+    strips = [_strips(convolution, block.weights, layer, rows) for block in blocks]
     for found in strips:
         if isinstance(found, str):
             return found
@@ -187,9 +191,10 @@ def _convolution(convolution: Convolution, scale: Requantization, layer: Layer) 
 
     def work(cubes: Sequence[Cube], addresses: Sequence[int]) -> Iterator[Job]:
         data, out = cubes
+        data = replace(data, rows=rows, line=data.line * apart)
         at, operands = addresses[0], addresses[1:]
-        for block, rows in zip(blocks, strips, strict=True):
-            assert not isinstance(rows, str)
+        for block, parts in zip(blocks, strips, strict=True):
+            assert not isinstance(parts, str)
             size = atoms(block.weights.size) * ATOM
             own = jobs.Convolution(
                 data.part(channels=block.inputs), out.part(channels=block.outputs), at, size,
@@ -197,7 +202,7 @@ def _convolution(convolution: Convolution, scale: Requantization, layer: Layer) 
                 convolution.zero_point, 0, 0, finish.at(operands, block.outputs.start),
             )  # fmt: skip
             at += size
-            for strip in rows:
+            for strip in parts:
                 yield strip.of(own)
 
     return _Made(constants, work)
@@ -249,9 +254,9 @@ class _Strip:
         )  # fmt: skip
 
 
-def _strips(convolution: Convolution, weights: Array, layer: Layer) -> list[_Strip] | str:
-    """As few strips of rows as possible, whose data fits the convolution buffer beside 8 kernels."""
-    (_, rows, columns, _), (_, out_rows, _, _) = layer.inputs[0].shape, layer.output.shape
+def _strips(convolution: Convolution, weights: Array, layer: Layer, rows: int) -> list[_Strip] | str:
+    """As few strips of rows of the data as possible, which fit the convolution buffer beside 8 kernels."""
+    columns, out_rows = layer.inputs[0].shape[2], layer.output.shape[1]
     channels = weights.shape[3]
     entries = columns * atoms(channels)
     group = weights[:ATOM].size

@@ -115,6 +115,8 @@ LAYERS: dict[str, Layer] = {
     "wide bias": layer("conv2d", (6, 6, 8), convolution(8, 11, (3, 3), bias=1 << 22), scale(11, least=0)),
     "no bias": layer("conv2d", (6, 6, 8), convolution(8, 11, (3, 3), bias=0), scale()),
     "strips": layer("conv2d", (60, 40, 64), BIG, scale(16)),
+    "rows between those of windows": layer("conv2d", (17, 14, 9), convolution(9, 8, (1, 1), stride=(4, 3)), scale(8)),
+    "rows that a strip leaves out": layer("conv2d", (130, 96, 96), convolution(96, 8, (1, 2), stride=(2, 1)), scale(8)),
     "strips of strides": layer(
         "conv2d", (80, 40, 32), convolution(32, 8, (5, 3), stride=(2, 1), padding=(2, 2, 1, 1)), scale(8)
     ),
