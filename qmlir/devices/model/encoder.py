@@ -322,15 +322,15 @@ def encoder_that_writes(form: str, device: Device) -> str | None:
     Raises:
         PluginError: The encoder that the device file names cannot be used.
     """
-    names = [device.encoder] if device.encoder is not None else plugins_in(ENCODERS)
-    for name in names:
+    if device.encoder is not None:
+        own = layer_encoder_of(device)
+        return device.encoder if own is not None and form in own[0].forms else None
+    for name in plugins_in(ENCODERS):
         found = plugin(ENCODERS, name)
-        if found is None or (device.encoder is None and found.package != "qmlir"):
+        if found is None or found.package != "qmlir":
             continue  # packages are imported where a device file names them
-        encoder = _made(found, device).encoder
-        if not isinstance(encoder, LayerEncoder) or form not in encoder.forms:
-            continue
-        if device.encoder is not None or device.name in encoder.made_for:
+        kind = found.load()
+        if issubclass(kind, LayerEncoder) and form in kind.forms and device.name in kind.made_for:
             return name
     return None
 
