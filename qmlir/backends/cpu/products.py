@@ -3,13 +3,16 @@
 Quantization evaluates a network on floats again and again. The instruction rounds x·w + s once, as numpy's emulation
 does in some fifty times the time.
 
-A tile has 4 rows of 16 sums, which stay in registers while k rises. Each factor of `w` is copied once to a panel
-[k, 16], for all rows. At the ends of rows and columns a tile computes the last row or column again instead of others:
-the same numbers are stored twice.
+Of matrices, a tile has 4 rows of 16 sums, which stay in registers while k rises. Each factor of `w` is copied once to a
+panel [k, 16], for all rows. At the ends of rows and columns a tile computes the last row or column again instead of
+others: the same numbers are stored twice.
+
+Sums that share no factor along their last axis, as the channels of a depthwise convolution, are computed by 16
+channels, which lie side by side in memory, and one by one at their end.
 """
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, wraps
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
@@ -25,6 +28,9 @@ ROWS, LANES = 4, 16
 
 LEAST, FEW = 1 << 22, 1 << 12
 """The products for which the code is compiled, in about a quarter of a second; and for which it is called then."""
+
+_met = [0]
+"""The products that were met so far: a network may have many small sums."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,10 +56,14 @@ def add_in_machine_code(total: Array, x: Array, w: Array) -> bool:
         w: The other factors, likewise.
     """
     axes, work = range(total.ndim), total.size * len(x)
-    if work < LEAST and not (work >= FEW and _compile.cache_info().currsize):
+    _met[0] += work
+    if work < FEW or _met[0] < LEAST:
         return False
     if not all(v.strides[i] % v.itemsize == 0 for v in (total, x, w) for i in range(v.ndim)):
         return False
+    if _is_by_channel(total, x, w):
+        _add_by_channel(total, x, w)
+        return True
     columns = [i for i in axes if total.shape[i] > 1 and (x.shape[i + 1] == 1) != (w.shape[i + 1] == 1)]
     if not columns:
         return False
@@ -67,12 +77,33 @@ def add_in_machine_code(total: Array, x: Array, w: Array) -> bool:
     sizes = [*(1 if i is None else total.shape[i] for i in (batch, row, column)), len(x)]
     steps = [*_steps(total, 0, batch, row, column), *_steps(x, 1, batch, row), x.strides[0] // 4]
     table = np.array([*sizes, *steps, *_steps(w, 1, batch, column), w.strides[0] // 4], np.int64)
-    function = _compiled()
-    for place in np.ndindex(*(total.shape[i] for i in rest)):
-        at = [v.ctypes.data + sum(_stride(v, i + d) * n for i, n in zip(rest, place, strict=True))
-              for v, d in ((total, 0), (x, 1), (w, 1))]  # fmt: skip
+    function = _compiled("add_products")
+    for at in _places(rest, total, x, w):
         function(*at, panel.ctypes.data, table.ctypes.data)
     return True
+
+
+def _is_by_channel(total: Array, x: Array, w: Array) -> bool:
+    """Whether sums and both factors lie side by side along the last axis."""
+    return total.shape[-1] > 1 and all(v.shape[-1] > 1 and v.strides[-1] == v.itemsize for v in (total, x, w))
+
+
+def _add_by_channel(total: Array, x: Array, w: Array) -> None:
+    """Adds products whose factors both differ along the last axis, as `add_in_machine_code` does."""
+    *rest, batch, row = [None, None, *sorted(range(total.ndim - 1), key=lambda i: total.shape[i])]
+    sizes = [*(1 if i is None else total.shape[i] for i in (batch, row)), total.shape[-1], len(x)]
+    steps = [*_steps(total, 0, batch, row), *_steps(x, 1, batch, row), x.strides[0] // 4]
+    table = np.array([*sizes, *steps, *_steps(w, 1, batch, row), w.strides[0] // 4], np.int64)
+    function = _compiled("add_by_channel")
+    for at in _places([i for i in rest if i is not None], total, x, w):
+        function(*at, table.ctypes.data)
+
+
+def _places(axes: Sequence[int], total: Array, x: Array, w: Array) -> Iterator[list[int]]:
+    """Yields the addresses of the three arrays at each place along some axes of the sums."""
+    for place in np.ndindex(*(total.shape[i] for i in axes)):
+        yield [v.ctypes.data + sum(_stride(v, i + d) * n for i, n in zip(axes, place, strict=True))
+               for v, d in ((total, 0), (x, 1), (w, 1))]  # fmt: skip
 
 
 def _steps(values: Array, first: int, *axes: int | None) -> list[int]:
@@ -87,15 +118,16 @@ def _stride(values: Array, axis: int) -> int:
 _lock = Lock()
 
 
-def _compiled() -> Any:
+def _compiled(name: str) -> Any:
     with _lock:  # threads that ask at the same time compile once
-        return _compile()
+        return _compile(name)
 
 
 @cache
-def _compile() -> Any:
-    loaded = LoadedObject(compile_object("\n".join(_text()), Machine.host()), "add_products")
-    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(loaded.address)
+def _compile(name: str) -> Any:
+    text, count = {"add_products": (_text(), 5), "add_by_channel": (_text_by_channel(), 4)}[name]
+    loaded = LoadedObject(compile_object("\n".join(text), Machine.host()), name)
+    function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)(loaded.address)
     function.loaded = loaded  # pyright: ignore[reportAttributeAccessIssue]
     return function
 
@@ -168,6 +200,55 @@ def _text() -> Iterator[str]:
     yield from (*_again("m", ROWS, "rows", "row", "columned"), "columned:")
     yield from (*_again("n", LANES, "columns", "column", "batched"), "batched:")
     yield from (*_again("b", 1, "batches", "batch", "end"), "end:", "  ret void", "}")
+
+
+BY_CHANNEL = ("batches", "rows", "columns", "terms", "tb", "tm", "xb", "xm", "xk", "wb", "wm", "wk")
+"""What the code for channels is told: four sizes, then strides in elements, of sums, of x and of w."""
+
+
+def _text_by_channel() -> Iterator[str]:
+    """LLVM IR of `add_by_channel(sums, x, w, table)`."""
+    yield f"declare <{LANES} x float> @llvm.fma.v{LANES}f32(<{LANES} x float>, <{LANES} x float>, <{LANES} x float>)"
+    yield "declare float @llvm.fma.f32(float, float, float)"
+    yield "define void @add_by_channel(ptr %sums, ptr noalias %x, ptr noalias %w, ptr %table) {"
+    yield "entry:"
+    for i, name in enumerate(BY_CHANNEL):
+        yield f"  %{name}.at = getelementptr i64, ptr %table, i64 {i}"
+        yield f"  %{name} = load i64, ptr %{name}.at"
+    yield from (f"  %blocked = and i64 %columns, {-LANES}", "  br label %batch")
+    yield from ("batch:", "  %b = phi i64 [ 0, %entry ], [ %b.next, %batched ]", "  br label %row")
+    yield from ("row:", "  %m = phi i64 [ 0, %batch ], [ %m.next, %rowed ]")
+    for values, name in (("sums", "t"), ("x", "x"), ("w", "w")):
+        yield from (f"  %{name}.b = mul i64 %b, %{name}b", f"  %{name}.m = mul i64 %m, %{name}m")
+        yield f"  %{name}.off = add i64 %{name}.b, %{name}.m"
+        yield f"  %{name}.row = getelementptr float, ptr %{values}, i64 %{name}.off"
+    yield from ("  %any.block = icmp sgt i64 %blocked, 0", "  br i1 %any.block, label %block, label %blocks.end")
+    yield from _columns("block", "0", LANES, "blocked", f"<{LANES} x float>", f"v{LANES}f32", "row")
+    yield from ("blocks.end:", "  %any.one = icmp slt i64 %blocked, %columns")
+    yield "  br i1 %any.one, label %one, label %rowed"
+    yield from _columns("one", "%blocked", 1, "columns", "float", "f32", "blocks.end")
+    yield from ("one.end:", "  br label %rowed", "rowed:", *_again("m", 1, "rows", "row", "batched"))
+    yield from ("batched:", *_again("b", 1, "batches", "batch", "end"), "end:", "  ret void", "}")
+
+
+def _columns(loop: str, first: str, step: int, size: str, type: str, of: str, before: str) -> Iterator[str]:
+    """A loop over the columns of a row, `step` at a time, from block `before`; it ends at the block `LOOP.end`."""
+    end = "blocks.end" if loop == "block" else f"{loop}.end"
+    p = f"%{loop}.c"
+    yield from (f"{loop}:", f"  {p} = phi i64 [ {first}, %{before} ], [ {p}.next, %{loop}.done ]")
+    for name in "txw":
+        yield f"  {p}.{name} = getelementptr float, ptr %{name}.row, i64 {p}"
+    yield from (f"  {p}.start = load {type}, ptr {p}.t, align 4", f"  br label %{loop}.term", f"{loop}.term:")
+    yield f"  {p}.k = phi i64 [ 0, %{loop} ], [ {p}.k.next, %{loop}.term ]"
+    yield f"  {p}.sum = phi {type} [ {p}.start, %{loop} ], [ {p}.sum.next, %{loop}.term ]"
+    for name in "xw":
+        yield f"  {p}.{name}.off = mul i64 {p}.k, %{name}k"
+        yield f"  {p}.{name}.at = getelementptr float, ptr {p}.{name}, i64 {p}.{name}.off"
+        yield f"  {p}.{name}.v = load {type}, ptr {p}.{name}.at, align 4"
+    yield f"  {p}.sum.next = call {type} @llvm.fma.{of}({type} {p}.x.v, {type} {p}.w.v, {type} {p}.sum)"
+    yield from _again(f"{loop}.c.k", 1, "terms", f"{loop}.term", f"{loop}.done")
+    yield from (f"{loop}.done:", f"  store {type} {p}.sum.next, ptr {p}.t, align 4")
+    yield from _again(f"{loop}.c", step, size, loop, end)
 
 
 def _again(name: str, step: int, size: str, loop: str, then: str) -> tuple[str, ...]:

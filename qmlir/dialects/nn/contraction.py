@@ -303,9 +303,8 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         wide = np.repeat(x, w.shape[3] // x.shape[3], axis=3)
         windows = self.windows(wide, window, 0)
         y = self.start((*windows.shape[:3], w.shape[3]), x.dtype, tuple(bias))
-        for block in blocks(windows):
-            taps = windows[block].reshape(-1, prod(window), w.shape[3]).transpose(1, 0, 2)
-            add_products(y[block].reshape(-1, w.shape[3]), taps, w.reshape(prod(window), 1, w.shape[3]))
+        for row, weights in enumerate(w[0]):  # views, as the taps of a whole window would be copied
+            add_products(y, np.moveaxis(windows[:, :, :, row], 3, 0), weights[:, None, None, None])
         return (self.clamp(y),)
 
 

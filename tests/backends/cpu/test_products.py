@@ -19,6 +19,8 @@ SHAPES: dict[str, Case] = {
     "one column": ((50, 1), (9, 50, 1), (9, 1, 1)),
     "groups of a convolution": ((30, 3, 20), (9, 30, 3, 1), (9, 1, 3, 20)),
     "depthwise": ((37, 18), (9, 37, 18), (9, 1, 18)),
+    "depthwise of few channels": ((37, 5), (9, 37, 5), (9, 1, 5)),
+    "depthwise of pictures": ((2, 3, 7, 32), (4, 2, 3, 7, 32), (4, 1, 1, 1, 32)),
     "heads": ((2, 3, 5, 20), (8, 2, 3, 5, 1), (8, 1, 3, 1, 20)),
 }
 
@@ -26,6 +28,7 @@ SHAPES: dict[str, Case] = {
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(products, "LEAST", 0)
+    monkeypatch.setattr(products, "FEW", 0)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -39,6 +42,26 @@ def test_shapes(name: str, turned: bool) -> None:
     add_products(want, x, w)
     assert products.add_in_machine_code(total, x, w)
     assert total.tobytes() == want.tobytes()
+
+
+def test_elements_side_by_side() -> None:
+    total, x, w = np.random.default_rng(6).standard_normal((3, 4, 37)).astype(np.float32)
+    want = total[0].copy()
+    add_products(want, x, w)
+    got = total[0].copy()
+    assert products.add_in_machine_code(got, x, w)
+    assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_side_by_side(kind: Callable[[np.random.Generator, int], Any]) -> None:
+    from tests.numerics.multiply_adds import operands
+
+    x, w, s = operands(kind, 300)
+    want, got = s.copy(), s.copy()
+    add_products(want, x[None], w[None])
+    assert products.add_in_machine_code(got, x[None], w[None])
+    assert same(got, want)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,9 +84,10 @@ def operands_of(kind: Callable[[np.random.Generator, int], Any]) -> tuple[Any, A
 
 
 def test_others_stay_with_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products of single elements, and fewer products than compiling takes the time of."""
+    """Products of single elements apart in memory, and fewer products than compiling takes the time of."""
     one = np.ones((4, 30), np.float32)
-    assert not products.add_in_machine_code(one[0].copy(), one, one)
+    assert not products.add_in_machine_code(one[0, ::2].copy(), one[:, ::2], one[:, ::2])
     monkeypatch.setattr(products, "LEAST", 1 << 22)
+    monkeypatch.setattr(products, "_met", [0])
     monkeypatch.setattr(products, "FEW", 1 << 22)
     assert not products.add_in_machine_code(np.ones((4, 5), np.float32), one[:, :4, None], one[:, None, :5])
