@@ -218,6 +218,7 @@ if TYPE_CHECKING:
     from qmlir.ir.replayed import Replayed
     from qmlir.samples.files import Samples
     from qmlir.settings.policy import Policy
+    from qmlir.settings.quant_config import Effort
 
 CONFIG = "qmlir.settings.quant_config:QuantConfig"
 
@@ -332,7 +333,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     candidate = recipe_for_trial(arguments, module, measured, settings)
     rotate(module, with_recipe(module, policy, settings, ranged=arguments.profile is not None)[1].config().rotate)
     report, calls = _ranges(module, samples, arguments)
-    data = None if samples is None else _some(samples, calls, module, arguments, report)
+    data = None if samples is None else _some(samples, calls, module, arguments, settings.config().effort, report)
     options: dict[str, Any] = {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
@@ -437,15 +438,21 @@ def _print_speed(
 
 
 def _some(
-    samples: "Samples", calls: "Replayed | None", module: "ModuleOp", arguments: argparse.Namespace, report: list[str]
+    samples: "Samples",
+    calls: "Replayed | None",
+    module: "ModuleOp",
+    arguments: argparse.Namespace,
+    effort: "Effort",
+    report: list[str],
 ) -> "Replayed | Iterator[Any]":
-    """Returns as many samples as rounding can use; the report gets a line on them.
+    """Returns as many samples as fit into memory; the report gets a line on those that layers are adjusted on.
 
     Args:
         samples: The samples.
         calls: The calls of a network with states that these samples were; None if ranges were not learned from them.
         module: The network.
         arguments: The command line.
+        effort: How much time decisions on data may take.
         report: Receives the line.
 
     Returns:
@@ -454,13 +461,15 @@ def _some(
     from qmlir.compiler import main_function
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.transforms.quantize.adjust.enough_samples import enough_samples
     from qmlir.transforms.quantize.adjust.side_by_side import samples_at_once, warn_of_fewer
 
     budget = arguments.memory_budget
     used = min(len(samples), samples_at_once(module, budget))
     if used < len(samples):
         warn_of_fewer(module, used, len(samples), budget)
-    share = counted(used, "sample") if used == len(samples) else f"{used} of {len(samples)} samples"
+    enough = int(min(used, enough_samples(module, effort)))
+    share = counted(enough, "sample") if enough == len(samples) else f"{enough} of {len(samples)} samples"
     report.append(f"weights rounded and biases corrected on {share}")
     if calls:
         return calls[:used]

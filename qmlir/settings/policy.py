@@ -324,7 +324,7 @@ def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
             raise MalformedPolicy("must name each key once", *keys, key, got=f"{key} again", name=True)
         if keys == ("default",) and name in TENSOR_SETTINGS:
             raise MalformedPolicy("is for one tensor, so only a rule can say it", *keys, key, got=str(key), name=True)
-        if keys != ("default",) and ((name, value) == ("precision", "auto") or name == "recipe"):
+        if keys != ("default",) and ((name, value) == ("precision", "auto") or name in ("recipe", "effort")):
             raise MalformedPolicy("is for the whole network", *keys, key, got=str(value), remedy="put it under default")
         found[name] = _value_of(name, value, hints[name], (*keys, key))
     return found

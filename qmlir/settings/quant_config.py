@@ -52,6 +52,8 @@ Rounding: TypeAlias = Annotated[Literal["auto", "nearest", "gptq", "adaround"], 
 ON_DATA = ("gptq", "adaround")
 """The roundings of qmlir's own that need samples."""
 
+Effort: TypeAlias = Literal["fast", "default", "best"]
+
 Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
@@ -120,6 +122,11 @@ class QuantConfig:
     )
     bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
+    effort: Effort = option(
+        "default",
+        "the time for decisions on data; fast: few samples, and weights are rounded to the nearest by default; "
+        "default: of convolutional networks as many samples as their size suggests; best: all that fit into memory",
+    )
     weight_range: WeightRange = option("auto", "integers of weights; full: all; narrow, the default: all but the least")
     weight_levels: WeightLevels = option(
         "even", "integers of weights of 2 to 6 bits; codebook: entries of a table that is fitted to the layer"
@@ -206,6 +213,7 @@ class QuantOptions(TypedDict, total=False):
     granularity: str | None
     bias: str | None
     rounding: str | None
+    effort: str | None
     weight_range: str | None
     weight_levels: str | None
     residuals: str | None
@@ -255,6 +263,11 @@ class OpConfig(QuantConfig):
         """Whether the quantizer searches the power-of-two scales with the least error."""
         searched = self.calibration in ("auto", "mse") and not self.glow_exact
         return searched and self.schema == "symmetric_with_power2_scale"
+
+    @property
+    def rounds_to_nearest(self) -> bool:
+        """Whether each weight is rounded by itself."""
+        return self.rounding == "nearest" or (self.rounding == "auto" and self.effort == "fast")
 
     @property
     def narrow_weights(self) -> bool:

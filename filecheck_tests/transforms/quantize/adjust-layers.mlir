@@ -1,6 +1,9 @@
 // RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy}" --adjust-layers %s | filecheck %s
 // RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy rounding=nearest}" --adjust-layers %s | filecheck %s --check-prefix=NEAREST
 // RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy rounding=gptq}" --adjust-layers %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy effort=best}" --adjust-layers %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy effort=fast}" --adjust-layers %s | filecheck %s --check-prefix=NEAREST
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy effort=fast rounding=gptq}" --adjust-layers %s | filecheck %s
 // RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy rounding=adaround}" --adjust-layers %s | filecheck %s --check-prefix=UP-OR-DOWN
 // RUN: not qmlir-opt --adjust-layers %s 2>&1 | filecheck %s --check-prefix=NONE
 

@@ -37,6 +37,9 @@
 // RUN: qmlir-opt --quantize="residuals=int16" %s | filecheck %s --check-prefix=SAME
 // RUN: qmlir-opt --quantize="residuals=auto" %s | filecheck %s --check-prefix=SAME
 // RUN: qmlir-opt --quantize="residuals=outliers" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --quantize="effort=fast" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --quantize="effort=default" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --quantize="effort=best" %s | filecheck %s --check-prefix=SAME
 // RUN: qmlir-opt --quantize="weight-range=full" %s | filecheck %s --check-prefix=FULL
 // NARROW: nn.constant <tensor<2x2xi8>, [127, 64, -127, 64]> : {{.*}}<i8<-127:127>:f32:0,
 // FULL: nn.constant <tensor<2x2xi8>, [127, 64, -128, 64]> : {{.*}}<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>

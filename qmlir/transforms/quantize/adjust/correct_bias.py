@@ -35,6 +35,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.ir.fact import restated
 from qmlir.ir.facts import POWER
 from qmlir.ir.interfaces import Array
+from qmlir.transforms.quantize.adjust.enough_samples import enough_of
 from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide, gives_words
 
 HARM = 2.0
@@ -56,7 +57,7 @@ class CorrectBiasPass(SampledPass):
     name = "correct-bias"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(correct)
+        return SideBySide(function.body.block, enough_of(function, samples)).run(correct)
 
 
 def correct(layer: Layer) -> bool:

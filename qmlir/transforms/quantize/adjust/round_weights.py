@@ -30,6 +30,7 @@ from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.settings.quant_config import OpConfig, config_of, op_config_of
 from qmlir.transforms.quantize.adjust.correct_bias import correct
 from qmlir.transforms.quantize.adjust.covariances import Moments, mean_of
+from qmlir.transforms.quantize.adjust.enough_samples import enough_of
 from qmlir.transforms.quantize.adjust.learned_rounding import Reconstruction, learned_integers
 from qmlir.transforms.quantize.adjust.matrix_terms import Terms
 from qmlir.transforms.quantize.adjust.near_integers import cost, near_integers, rounded_in_turn
@@ -94,7 +95,9 @@ class RoundWeightsPass(SampledPass):
     name = "round-weights"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).op_config()))
+        return SideBySide(function.body.block, enough_of(function, samples)).run(
+            WeightRounding(config_of(function).op_config())
+        )
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,9 @@ class AdjustLayersPass(SampledPass):
     name = "adjust-layers"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).op_config()), correct)
+        return SideBySide(function.body.block, enough_of(function, samples)).run(
+            WeightRounding(config_of(function).op_config()), correct
+        )
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,7 @@ class WeightRounding:
         """The cast that rounds the weights of an operation; None if its rounding is not ours to change."""
         op_config = op_config_of(op, self.default)
         cast, back = cast_of_weights(op), op.w.owner
-        if op_config.rounding == "nearest" or op_config.glow_exact or cast is None or IMPORTED.on(cast):
+        if op_config.rounds_to_nearest or op_config.glow_exact or cast is None or IMPORTED.on(cast):
             return None
         assert isinstance(back, DequantizeCastOp)
         return cast if _is_read_by(back, op) and _is_read_by(cast, back) and _data_step(op) is not None else None
@@ -226,11 +231,11 @@ def _rounded(
         centre = np.zeros_like(centre[0]), np.zeros_like(centre[1])
     halves = [Moments.of(pairs[i::2], centre) for i in range(min(2, len(pairs)))]
     del pairs
-    share = _share(*halves) if len(halves) > 1 else None
+    share = _share(*halves) if len(halves) > 1 else 0.0
     whole = halves[0] if len(halves) == 1 else halves[0] + halves[1]
     del halves
     form = whole.covariance()
-    if share is not None:
+    if share:
         for rows in blocks_of_rows(targets.shape[1]):
             targets[:, rows] += share * _shift(whole, form, rows)
     del whole
@@ -393,6 +398,8 @@ def _step_of(layer: Layer) -> float:
 
 def _share(one: Moments, other: Moments) -> float:
     """α: the share of the shift found on one half of the samples that reduces the error of the other half most."""
+    if not (one.xy.any() or other.xy.any()):
+        return 0.0  # no error is given of a block of terms
     gain, size = 0.0, 0.0
     for here, there in ((one, other), (other, one)):
         form = here.covariance()

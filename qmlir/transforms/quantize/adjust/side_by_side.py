@@ -93,6 +93,7 @@ class Layer:
     bias: Array
     corrected: Array
     _exact: list[Array] | None = field(default=None, init=False, repr=False)
+    _sums: tuple[Array, list[Array]] | None = field(default=None, init=False, repr=False)
 
     def exact_sums(self) -> list[Array]:
         """Sums of products of the float reading for each sample, without bias and clamp."""
@@ -103,8 +104,10 @@ class Layer:
 
     def sums(self) -> list[Array]:
         """Sums of products of the quantized reading for each sample, with the weights as they are now."""
-        product = linear_part(self.op)
-        return [product(x, self.stored) for x in self.read]
+        if self._sums is None or self._sums[0] is not self.stored:
+            product = linear_part(self.op)
+            self._sums = self.stored, [product(x, self.stored) for x in self.read]
+        return self._sums[1]
 
 
 Step = Callable[[Layer], bool]
@@ -309,7 +312,7 @@ def _takes_steps(op: Operation, default: OpConfig) -> bool:
     """Whether an operation is a contraction of quantized data that steps may change."""
     if not isinstance(op, WeightedOp) or not is_cast(op.x) or any(0 in shape_of(v) for v in op.results):
         return False
-    return not gives_words(op) or (_reads_quotients(op) and op_config_of(op, default).rounding != "nearest")
+    return not gives_words(op) or (_reads_quotients(op) and not op_config_of(op, default).rounds_to_nearest)
 
 
 def _reads_quotients(op: WeightedOp) -> bool:
