@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import stages
 from qmlir.backends.cpu.products import adding_in_machine_code
+from qmlir.backends.cpu.tally import counting_in_machine_code
 from qmlir.dialects.inputs import note_reading, reading_notes
 from qmlir.errors import OptionError
 from qmlir.frontends import read_network
@@ -280,6 +281,7 @@ def _notes(preprocess: str | None, dtype: str | None) -> ReadingNotes:
 
 
 @adding_in_machine_code
+@counting_in_machine_code
 @collected_rarely
 def quantize(
     module: Network,

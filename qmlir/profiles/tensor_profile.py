@@ -8,7 +8,9 @@ how they were split. Sums are exact (histograms.py).
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -177,8 +179,27 @@ def tally_in_blocks(values: Array, exponent: int, first: int, counts: Int64s) ->
 IN_NUMPY = Counter(extent_in_numpy, tally_in_blocks)
 
 
+_counter: ContextVar[Counter | None] = ContextVar("counter", default=None)
+
+
+@contextmanager
+def counted_by(counter: Counter) -> Generator[None]:
+    """While the context lasts, many values are counted by `counter` where callers give none."""
+    before = _counter.set(counter)
+    try:
+        yield
+    finally:
+        _counter.reset(before)
+
+
+MANY = 1 << 14
+"""The values from which a counter's code may be compiled, and called."""
+
+
 def counter_of(values: Array, counter: Counter | None) -> Counter:
-    """The way to count values: the given one is for float32 only."""
+    """The way to count values: the given one, or that of the context, is for float32 only."""
+    if counter is None and values.size >= MANY:
+        counter = _counter.get()
     return counter if counter is not None and values.dtype == np.float32 else IN_NUMPY
 
 

@@ -15,18 +15,18 @@ once more in more slices (`SLICES`).
 """
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from threading import Lock
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from qmlir.backends.cpu.llvm import LoadedObject, Machine, compile_object
 from qmlir.numerics import Float32s, Float64s, Int64s
 from qmlir.numerics.histograms import BLOCK, SLICE_BITS, SQUARE_UNIT, VALUE_UNIT, Moments
-from qmlir.profiles.tensor_profile import Counter
+from qmlir.profiles.tensor_profile import Counter, counted_by
 
 LANES = 4
 """Values that are counted and added up side by side: doubles in a register of 256 bits."""
@@ -91,6 +91,20 @@ def tally(values: Float32s, exponent: int, first: int, counts: Int64s) -> Moment
 
 
 IN_MACHINE_CODE = Counter(extent, tally)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def counting_in_machine_code(function: Callable[P, T]) -> Callable[P, T]:
+    """Wraps a function so that values that it counts are counted in machine code, where they are many."""
+
+    @wraps(function)
+    def counting(*args: P.args, **kwargs: P.kwargs) -> T:
+        with counted_by(IN_MACHINE_CODE):
+            return function(*args, **kwargs)
+
+    return counting
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qmlir.backends.cpu.tally import CHUNK, IN_MACHINE_CODE, WIDE, extent, tally
-from qmlir.profiles.tensor_profile import TensorProfile, extent_in_numpy, grid, tally_in_blocks
+from qmlir.numerics.histograms import Moments
+from qmlir.profiles.tensor_profile import (
+    MANY,
+    Counter,
+    TensorProfile,
+    counted_by,
+    extent_in_numpy,
+    grid,
+    tally_in_blocks,
+)
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
@@ -77,3 +86,27 @@ def test_a_profile_is_the_same_whoever_counts() -> None:
         one.update(values.transpose(0, 2, 1), 100, IN_MACHINE_CODE)  # not contiguous
         other.update(values, 100)
     assert (one.moments, one.extremes, one.counts.tolist()) == (other.moments, other.extremes, other.counts.tolist())
+
+
+def test_values_are_counted_in_the_context_where_they_are_many() -> None:
+    """Without a counter of the caller's, and with numpy's numbers."""
+    values = np.random.default_rng(8).standard_normal((3, MANY)).astype(np.float32)
+    asked: list[int] = []
+
+    def counted(values: np.ndarray, exponent: int, first: int, counts: np.ndarray) -> Moments:
+        asked.append(values.size)
+        return tally(values, exponent, first, counts)
+
+    want, got = TensorProfile(values.shape[1:]), TensorProfile(values.shape[1:])
+    with counted_by(Counter(extent, counted)):
+        for row in values:
+            got.update(row)
+            got.update(row[:9])
+    for row in values:
+        want.update(row)
+        want.update(row[:9])
+    assert asked == [MANY] * 3
+    assert (got.lo, got.hi, got.exponent, got.first, got.moments) == (
+        want.lo, want.hi, want.exponent, want.first, want.moments,
+    )  # fmt: skip
+    assert (got.counts == want.counts).all()

@@ -50,7 +50,8 @@ class Moments:
             y = np.concatenate([y - centre[1] for _, y in some], axis=1)
             across = x.swapaxes(1, 2) / positions
             xx += across @ x
-            xy += across @ y
+            if y.any():
+                xy += across @ y
             squares += sum(_off_diagonal_squares(own) for own in np.split(x, len(some), axis=1)) / positions**2
         return cls(len(pairs), xx, xy, squares)
 
