@@ -9,6 +9,7 @@ import pytest
 
 import qmlir
 from qmlir.compiler import main_function
+from qmlir.dialects.nn import ConstantOp
 from qmlir.errors import OptionError
 from qmlir.settings.policy import PolicyError
 from qmlir.settings.recorded import recorded_config
@@ -87,7 +88,8 @@ def test_layers_are_adjusted_on_as_many(monkeypatch: pytest.MonkeyPatch, effort:
 def test_fast_rounds_to_nearest_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     def weights(**options: Any) -> Array:
         quantized = qmlir.quantize(CONVOLUTION, data=PICTURES, measure=False, weight_precision="int3", **options)
-        (w,) = (op.value.array for op in quantized.walk() if op.name == "nn.constant" and op.value.array.size == 16)
+        constants = (op.value.array for op in quantized.walk() if isinstance(op, ConstantOp))
+        (w,) = (array for array in constants if array.size == 16)
         return w
 
     assert (weights(effort="fast") == weights(rounding="nearest")).all()
