@@ -94,7 +94,7 @@ def test_defaults_are_resolved(small: Small, capsys: pytest.CaptureFixture[str])
     command = ("quantize", small.onnx, "--data", small.data, "--for", "onnxruntime", "-o", small / "q.onnx")
     assert run(*command, "--print-config") == 0
     found = yaml.safe_load(capsys.readouterr().out)
-    assert len(found["default"]) == 17
+    assert len(found["default"]) == 18
     assert (found["default"]["precision"], found["default"]["weight-precision"]) == ("uint8", "int7")
     options = found["options"]
     assert (options["format"], options["onnx-activations"], options["memory-budget"]) == (
