@@ -80,7 +80,8 @@ class Capabilities:
 
     def block(self, group: int) -> int:
         """The most output channels of a block whose steps multiply `group` input channels."""
-        return {1: self.single_block, 2: self.pair_block, 4: self.quad_block}[group]
+        most = {1: self.single_block, 2: self.pair_block, 4: self.quad_block}[group]
+        return min(most, self.small_lanes) if self.small else most
 
 
 _BLOCKS_OF_TWO = {"single_block": 2, "pair_block": 2, "quad_block": 2}

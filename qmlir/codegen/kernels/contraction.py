@@ -442,13 +442,11 @@ def _lanes(task: Task[Arithmetic], window: Window, machine: Capabilities) -> int
     """
     outputs, packed = task.outputs // task.groups, isinstance(task.weights, SSAValue)
     widest = machine.block(task.arithmetic.group)
-    if task.arithmetic.sums == f32 and machine.vectors and window.output == (1, 1) and not packed:
+    wide = machine.vectors and not machine.small
+    if task.arithmetic.sums == f32 and wide and window.output == (1, 1) and not packed:
         # Each sum waits for its last product: a single row takes as many channels at a time as cover this.
         widest = next((n for n in (64, 32) if n <= machine.row_block and choose_lanes(outputs, n) == n), widest)
-    widest = min(16, widest) if packed else widest
-    if machine.small:
-        widest = min(widest, machine.small_lanes)
-    lanes = choose_lanes(outputs, widest)
+    lanes = choose_lanes(outputs, min(16, widest) if packed else widest)
     if packed or machine.vectors or window.output[1] > 1:
         return lanes
     return next((n for n in (8, 4) if n <= machine.sum_bits // 32 and outputs % n == 0), lanes)

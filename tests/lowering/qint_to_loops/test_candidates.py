@@ -83,10 +83,15 @@ def saturating(x: SSAValue) -> SSAValue:
     return requantized(acc, 20, 3)
 
 
-def product(a: SSAValue) -> SSAValue:
-    b = ConstantOp(integers(1, 33, 7))
-    acc = MatMulOp.make([a, b.y], {"lhs_zero_point": int32(3), "rhs_zero_point": int32(-2)}).acc
-    return requantized(acc, 7, 3)
+def product_of(columns: int) -> Callable[[SSAValue], SSAValue]:
+    """A product by a matrix that a kernel packs."""
+
+    def graph(a: SSAValue) -> SSAValue:
+        b = ConstantOp(integers(1, 33, columns))
+        acc = MatMulOp.make([a, b.y], {"lhs_zero_point": int32(3), "rhs_zero_point": int32(-2)}).acc
+        return requantized(acc, columns, 3)
+
+    return graph
 
 
 def product_of_words(a: SSAValue) -> SSAValue:
@@ -120,7 +125,8 @@ LAYERS: Mapping[str, tuple[Array, Callable[[SSAValue], SSAValue]]] = {
     "odd groups": (IMAGE, sums_of(integers(1, 8, 3, 3, 3), groups=4)),
     "beyond words": (IMAGE, sums_of(integers(1, 8, 3, 3, 12), 40000)),
     "saturating": (integers(0, 3, 64), saturating),
-    "a product": (integers(0, 5, 33), product),
+    "a product": (integers(0, 5, 33), product_of(7)),
+    "a product of several blocks": (integers(0, 5, 33), product_of(24)),
     "taps": (integers(0, 1, 9, 8, 24), taps_of(24)),
     "taps of few channels": (integers(0, 1, 9, 8, 3), taps_of(3)),
     "taps of some channels": (integers(0, 1, 9, 8, 5), taps_of(5)),
