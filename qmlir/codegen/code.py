@@ -194,6 +194,10 @@ class Code:
         """accumulator[i] + Σ_{j<4} a[4i+j]·b[4i+p(j)]: i16 by i8, i32 accumulators; see simd for the places p."""
         return self.emit(simd.DotI16I8QuadsOp, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
 
+    def dot_bytes(self, accumulator: Value, a: Value, b: Value) -> Value:
+        """accumulator + Σ a[i]·b[i]: a scalar of i32, vectors of i8."""
+        return self.emit(simd.DotI8Op, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
+
     def permute_bytes(self, x: Value, places: Value) -> Value:
         """x[16·(i div 16) + places[i]]: vectors of i8."""
         return self.emit(simd.PermuteBytesOp, [x.ssa, places.ssa], x.type)

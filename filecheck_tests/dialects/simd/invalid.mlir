@@ -126,6 +126,13 @@
 
 // -----
 
+// C2: the bytes of a dot product are 1-D vectors
+%acc, %a = "test.op"() : () -> (i32, vector<2x8xi8>)
+// dot_of_bytes_c2: expected-error@+1 {{a and b must be 1-D vectors, got vector<2x8xi8>}}
+%0 = simd.dot_i8 %acc, %a, %a : vector<2x8xi8>
+
+// -----
+
 // C1: bytes are 1-D vectors
 %a, %k = "test.op"() : () -> (vector<2x8xi8>, vector<16xi32>)
 // add_bytes_c1: expected-error@+1 {{a and b must be 1-D vectors, got vector<2x8xi8>}}

@@ -24,6 +24,11 @@ func.func @wide(%acc: vector<8xi32>, %x: vector<32xi16>, %w: vector<32xi8>) -> v
   func.return %0 : vector<8xi32>
 }
 
+func.func @dot(%acc: i32, %a: vector<16xi8>, %b: vector<16xi8>) -> i32 {
+  %0 = simd.dot_i8 %acc, %a, %b : vector<16xi8>
+  func.return %0 : i32
+}
+
 func.func @table(%table: vector<256xi8>, %places: vector<32xi8>) -> vector<32xi8> {
   %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<32xi8>
   func.return %0 : vector<32xi8>
@@ -52,6 +57,8 @@ func.func @sum_of_words(%a: vector<16xi16>, %b: vector<16xi16>, %w: vector<16xi3
 // CHECK-NEXT: %3 = simd.dot_i8_quads %2, %x, %w : vector<8xi32>, vector<32xi8>
 
 // CHECK: %0 = simd.dot_i16_i8_quads %acc, %x, %w : vector<8xi32>, vector<32xi16>, vector<32xi8>
+
+// CHECK: %0 = simd.dot_i8 %acc, %a, %b : vector<16xi8>
 
 // CHECK: %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<32xi8>
 

@@ -20,6 +20,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.simd.matrices import DotI8MatricesOp, LoadMatrixOp, PrefetchOp, StoreMatrixOp
+from qmlir.dialects.simd.sums import DotI8Op
 from qmlir.ir.types import is_vector
 from qmlir.numerics import Array
 
@@ -566,6 +567,7 @@ SIMD = Dialect(
         DotU8I8QuadsOp,
         DotI8QuadsOp,
         DotI16I8QuadsOp,
+        DotI8Op,
         PermuteBytesOp,
         LookupBytesOp,
         MulShiftRoundOp,

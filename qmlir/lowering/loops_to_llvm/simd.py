@@ -220,6 +220,20 @@ def _dot_i16_i8_quads(f: FunctionLowering, op: simd.DotI16I8QuadsOp) -> None:
     f.define(op.result, f.binary(AddOp, acc, _portable_products(f, a, words, 4), WRAP))
 
 
+def _dot_i8(f: FunctionLowering, op: simd.DotI8Op) -> None:
+    acc, a, b = f.values(op.operands)
+    lanes = lanes_of(a)
+    if "mve" in f.machine.features and lanes == 16:
+        # LLVM knows this in the portable form, too, but then keeps sums of several channels in a vector.
+        plain = f.splat(0, i32)
+        f.define(op.result, f.intrinsic("llvm.arm.mve.vmldava.v16i8", (plain, plain, plain, acc, a, b), i32))
+        return
+    wide = vector_of(i32, lanes)
+    products = f.binary(MulOp, f.cast(llvm.SExtOp, a, wide), f.cast(llvm.SExtOp, b, wide), WRAP)
+    total = f.intrinsic(f"llvm.vector.reduce.add.v{lanes}i32", (products,), i32)
+    f.define(op.result, f.binary(AddOp, acc, total, WRAP))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Products of 32 by 32 bits, summed, rounded half up and shifted right by at least 32 bits. Processors multiply the low
 # halves of 64-bit lanes (vpmuldq), so even lanes are multiplied in place, and odd lanes behind a shift. The low halves
@@ -230,6 +244,8 @@ def _dot_i16_i8_quads(f: FunctionLowering, op: simd.DotI16I8QuadsOp) -> None:
 #
 # Factors and shifts are often the same for many data. What is computed from them alone stands right behind their
 # definition, once.
+#
+# Arm's MVE has the upper halves of products (vmulh) and the same shift of 32 bits (vrshl).
 
 
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
@@ -237,6 +253,10 @@ def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
     if "neon" in f.machine.features:
         left = f.derived("negative drop", shift, lambda: f.binary(SubOp, shift, f.splat(31, shift.type), WRAP))
         rescaled = _neon_products_shifted(f, [a, multiplier], left)
+        f.define(op.result, f.binary(AddOp, rescaled, offset[0], WRAP) if offset else rescaled)
+        return
+    if op.drops_33 is not None and "mve" in f.machine.features and lanes_of(a) % 4 == 0:
+        rescaled = _high_products_shifted(f, a, multiplier, shift)
         f.define(op.result, f.binary(AddOp, rescaled, offset[0], WRAP) if offset else rescaled)
         return
     drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
@@ -309,6 +329,22 @@ def _products_shifted(
         high = f.binary(AddOp, high, added, WRAP)
     rest = f.derived("rest", drop, lambda: f.binary(SubOp, drop, f.splat(32, drop.type), WRAP))
     f.define(op.result, f.binary(llvm.AShrOp, high, rest))
+
+
+def _high_products_shifted(f: FunctionLowering, a: SSAValue, multiplier: SSAValue, shift: SSAValue) -> SSAValue:
+    """(a·multiplier + 2^(30−shift)) >> (31−shift) for shifts of at most −2, by vmulh and vrshl of Arm's MVE.
+
+    What is added has no bits in the lower half of the product, so that it rounds the upper half, by −1 − shift bits.
+    """
+    left = f.derived("negative rest", shift, lambda: f.binary(AddOp, shift, f.splat(1, shift.type), WRAP))
+    no, yes, type = f.splat(0, i32), f.splat(1, i32), vector_of(i32, 4)
+
+    def shifted(registers: Sequence[SSAValue]) -> SSAValue:
+        x, factor, by = registers
+        high = f.intrinsic("llvm.arm.mve.vmulh.v4i32", (x, factor, no), type)
+        return f.intrinsic("llvm.arm.mve.vshl.vector.v4i32.v4i32", (high, by, no, yes, no), type)
+
+    return by_register(f, 4, (a, multiplier, left), shifted)
 
 
 def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], left: SSAValue) -> SSAValue:
@@ -447,6 +483,7 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
     simd.DotI8QuadsOp: _dot_i8_quads,
     simd.DotI16I8QuadsOp: _dot_i16_i8_quads,
+    simd.DotI8Op: _dot_i8,
     simd.MulShiftRoundOp: _mul_shift_round,
     simd.MulAddShiftRoundOp: _mul_add_shift_round,
     simd.SaturateBytesOp: _saturate_bytes,

@@ -15,6 +15,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.simd import (
     AddBytesOp,
     AddWordsOp,
+    DotI8Op,
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
@@ -108,6 +109,15 @@ def dots(lanes: int) -> list[Case]:
     return cases
 
 
+def dots_of_bytes(lanes: int) -> list[Case]:
+    """Dot products of all extremes by all extremes, each a scalar."""
+    text = f"""%acc = vector.extract %0[0] : i32 from vector<1xi32>
+  %sum = simd.dot_i8 %acc, %1, %2 : vector<{lanes}xi8>
+  %r = vector.broadcast %sum : i32 to vector<1xi32>"""
+    pairs = [(sums(1), a, b) for a in ends(8, lanes) for b in ends(8, lanes)]
+    return [Case(text, operands, DotI8Op.evaluate(*operands)) for operands in pairs]
+
+
 def dots_of_the_same_weights() -> Case:
     """Four steps with one vector of weights: what depends on the weights alone is computed once."""
     acc, b = sums(16), ends(8, 64)[3]
@@ -130,8 +140,15 @@ def roundings(lanes: int) -> list[Case]:
         text = f"%r = simd.mul_shift_round %0, %1, %2 : vector<{lanes}xi32>"
         cases.append(Case(text, (a, multiplier, shift), MulShiftRoundOp.evaluate(a, multiplier, shift)))
         offset = RNG.integers(-128, 128, lanes).astype("i4")
+        least = np.minimum(shift, -2)
+        text = f"%r = simd.mul_shift_round %0, %1, %2 drops_33 : vector<{lanes}xi32>"
+        cases.append(Case(text, (a, multiplier, least), MulShiftRoundOp.evaluate(a, multiplier, least)))
         near = np.maximum(shift, -23)
         text = f"%r = simd.mul_shift_round %0, %1, %2, %3 : vector<{lanes}xi32>"
+        expected = MulShiftRoundOp.evaluate(a, multiplier, near, offset)
+        cases.append(Case(text, (a, multiplier, near, offset), expected))
+        near = np.minimum(near, -2)
+        text = f"%r = simd.mul_shift_round %0, %1, %2, %3 drops_33 : vector<{lanes}xi32>"
         expected = MulShiftRoundOp.evaluate(a, multiplier, near, offset)
         cases.append(Case(text, (a, multiplier, near, offset), expected))
         p, b, q = (sums(lanes) // 2 for _ in range(3))
@@ -202,6 +219,7 @@ def sums_of_words(lanes: int) -> Case:
 def all_cases() -> list[Case]:
     return [
         *(case for lanes in (1, 3, 4, 6, 16) for case in dots(lanes)),
+        *(case for lanes in (3, 16) for case in dots_of_bytes(lanes)),
         dots_of_the_same_weights(),
         *(case for lanes in (2, 4, 6, 16, 32) for case in roundings(lanes)),
         roundings_that_share(),

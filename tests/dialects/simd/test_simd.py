@@ -8,6 +8,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.simd import (
     AddBytesOp,
     AddWordsOp,
+    DotI8Op,
     DotI8QuadsOp,
     DotI16I8QuadsOp,
     DotI16PairsOp,
@@ -25,6 +26,7 @@ from qmlir.ir.context import make_context
         ('"simd.dot_i16_pairs"(%i4, %s8, %s8) : (vector<4xi32>, vector<8xi16>, vector<8xi16>) -> vector<8xi32>', "i32"),
         ('"simd.dot_i16_pairs"(%i4, %s8, %s4) : (vector<4xi32>, vector<8xi16>, vector<4xi16>) -> vector<4xi32>', "i16"),
         ("simd.dot_i16_i8_quads %i4, %b16, %b16 : vector<4xi32>, vector<16xi8>, vector<16xi8>", "i16"),
+        ('"simd.dot_i8"(%s4, %b16, %b16) : (vector<4xi16>, vector<16xi8>, vector<16xi8>) -> i32', "i32"),
         ("simd.permute_bytes %s8, %s8 : vector<8xi16>", "attribute i8 but got i16"),
         ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "i32"),
     ],
@@ -66,6 +68,12 @@ def test_wide_quads_take_even_bytes_first_and_wrap() -> None:
     acc = np.array([0, 2**31 - 1], np.int32)
     total = 2**15 * 128 + 300 * 127 - 2
     assert DotI16I8QuadsOp.evaluate(acc, a, b).tolist() == [total, -(2**31) + total - 1]
+
+
+def test_a_dot_product_of_bytes_wraps() -> None:
+    least = np.full(16, -128, np.int8)
+    acc = np.array([2**31 - 1], np.int32)
+    assert DotI8Op.evaluate(acc, least, least).tolist() == [-(2**31) + 16 * 2**14 - 1]
 
 
 def test_bytes_stay_in_their_group() -> None:

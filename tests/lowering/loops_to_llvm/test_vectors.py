@@ -12,6 +12,7 @@ from qmlir.backends.cpu.llvm import Machine, compile_assembly, host_features
 from qmlir.dialects.simd import (
     AddBytesOp,
     AddWordsOp,
+    DotI8Op,
     DotI8QuadsOp,
     DotI16I8QuadsOp,
     DotI16PairsOp,
@@ -334,6 +335,20 @@ def test_dot_of_wide_quads(lanes: int, native: bool) -> None:
     b = RNG.integers(-128, 128, 4 * lanes).astype(np.int8)
     (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
     assert (y == DotI16I8QuadsOp.evaluate(acc, a, b)).all()
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 8, 16])
+@pytest.mark.parametrize("native", [False, True])
+def test_dot_of_bytes(lanes: int, native: bool) -> None:
+    operation = f"""%acc = vector.extract %0[0] : i32 from vector<1xi32>
+  %sum = simd.dot_i8 %acc, %1, %2 : vector<{lanes}xi8>
+  %r = vector.broadcast %sum : i32 to vector<1xi32>"""
+    kernel = vectorwise(operation, [("i32", 1), ("i8", lanes), ("i8", lanes)], ("i32", 1))
+    acc = np.array([2**31 - 5], np.int32)
+    a, b = RNG.integers(-128, 128, (2, lanes)).astype(np.int8)
+    a[:2] = b[:2] = -128
+    (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
+    assert (y == DotI8Op.evaluate(acc, a, b)).all()
 
 
 @crossed(
