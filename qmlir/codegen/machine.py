@@ -36,11 +36,13 @@ class Capabilities:
     quads            bytes of the registers whose quads of byte products it adds to sums, exactly; 0 if it does not
     signed_quads     whether it does so for signed data only (sdot), and not for unsigned data by signed weights
     quad_rate        products of bytes that it sums in the time in which Winograd's matrix products take one of i16
+    dots             bytes of the registers whose products of bytes it adds to one sum, a scalar; 0 if it does not
     byte_pairs       whether it adds two products of bytes at once, in sums that saturate at 16 bits (vpmaddubsw)
     matrices         whether it multiplies matrices of bytes that lie in registers of their own (tdpbssd)
     halves           whether it has no vectors, but multiplies the halves of words (smlad of Arm's profile M)
     packed           bytes of the registers to which it packs wider lanes with saturation, and from which it interleaves
                      bytes; 0 if it extends and truncates vectors of bytes as fast
+    extending_loads  whether it extends the bytes of a vector while it loads them
     table            the most entries of a table in which it looks a vector of bytes up faster than one after another
     words_anywhere   whether it loads a word from any address as fast as a byte
     saves_memory     whether constants should be small rather than fast
@@ -48,8 +50,8 @@ class Capabilities:
     upper_quads      whether products of words that wrap, and a quad of their upper bytes for two pairs, take less time
                      than products of words by both bytes of the other words
     sum_bits         bits of registers that sums may take: all but those of a step's weights, data and products
-    single_block, pair_block, quad_block
-                     the most output channels of a block whose steps multiply 1, 2 or 4 input channels
+    single_block, pair_block, quad_block, dot_block
+                     the most output channels of a block whose steps multiply 1, 2, 4 or 16 input channels
     row_block        the most output channels of a block of floats where rows have one output
     small_lanes      the most channels to compute together where memory is to be small
     small_outputs    the most outputs to compute together where memory is to be small; their last sums have 64 bits
@@ -61,10 +63,12 @@ class Capabilities:
     quads: int = 0
     signed_quads: bool = False
     quad_rate: int = 1
+    dots: int = 0
     byte_pairs: bool = False
     matrices: bool = False
     halves: bool = False
     packed: int = 0
+    extending_loads: bool = False
     table: int = 0
     words_anywhere: bool = True
     saves_memory: bool = False
@@ -74,13 +78,14 @@ class Capabilities:
     single_block: int = 16
     pair_block: int = 16
     quad_block: int = 16
+    dot_block: int = 4
     row_block: int = 16
     small_lanes: int = 32
     small_outputs: int = 3
 
     def block(self, group: int) -> int:
         """The most output channels of a block whose steps multiply `group` input channels."""
-        most = {1: self.single_block, 2: self.pair_block, 4: self.quad_block}[group]
+        most = {1: self.single_block, 2: self.pair_block, 4: self.quad_block, 16: self.dot_block}[group]
         return min(most, self.small_lanes) if self.small else most
 
 
@@ -101,6 +106,8 @@ UNITS: Sequence[tuple[str, Mapping[str, Any]]] = (
     # MVE has 8 registers of 128 bits: 16 channels spill more than 1,000 bytes to the stack. It loads the bytes of a
     # vector from the stack, to which a table goes in each call.
     ("mve", {"vectors": True, "halves": False, "sum_bits": 4 * 128, "small_lanes": 8, "table": 64, **_BLOCKS}),
+    # A block of four channels has four sums in the even ones of 13 registers, beside addresses. Loads extend bytes.
+    ("mve", {"dots": 16, "extending_loads": True}),
     # A swizzle takes 16 entries, and an engine makes up to three instructions of it.
     ("simd128", {"table": 64}),
     # NEON has 32 registers of 128 bits: sums take 20 beside the 8 with the weights that smlal multiplies, of even and

@@ -314,7 +314,7 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
     lanes = _lanes(task, window, machine)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None or task.narrow else i64
-    together = outputs_together(window.output[1], lanes, sums, machine)
+    together = 1 if arithmetic.by_channel else outputs_together(window.output[1], lanes, sums, machine)
     if machine.small:
         together = min(together, machine.small_outputs)
     packed = task.weights
@@ -324,6 +324,8 @@ def lower_contraction(state: MainLowering, task: Task[Arithmetic]) -> None:
     small = machine.small or machine.halves
     tile = joined(task, window, together, small=small)
     as_is = arithmetic.keeps and task.element == arithmetic.element and channels == window.channels
+    # A tile of several outputs that is copied is read before any of them is written, over the input in little memory.
+    as_is = as_is and not (machine.small and arithmetic.by_channel and window.output[1] > 1)
     if tile and not isinstance(packed, SSAValue):
         channels, packed = window.channels, packed.reshape(*packed.shape[:2], 1, -1)
     elif window.padded_rows or window.padded_columns or not as_is:

@@ -23,6 +23,8 @@ class Arithmetic(abc.ABC):
     most_steps   the steps whose products i32 sums hold, where the accumulators are wider than these; 0 where `step`
                  adds to the accumulators
     shared       the sums over the same steps that depend on weights alone, so that all outputs share them
+    by_channel   whether a step adds to scalar sums, one for each channel of a block, whose weights are the `parts`;
+                 one output is computed at a time, because sums take the registers of addresses
     """
 
     group: int
@@ -32,6 +34,7 @@ class Arithmetic(abc.ABC):
     outside: int = 0
     most_steps: ClassVar[int] = 0
     shared: ClassVar[int] = 0
+    by_channel: ClassVar[bool] = False
 
     @property
     def keeps(self) -> bool:
@@ -75,7 +78,7 @@ class Arithmetic(abc.ABC):
         raise NotImplementedError
 
     def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
-        """Adds the sums of the parts of weights, over at most `most_steps` steps, to the accumulators.
+        """Adds the sums of the parts of weights, over at most `most_steps` steps if there are, to the accumulators.
 
         Behind those of the parts come the sums that are `shared`.
         """

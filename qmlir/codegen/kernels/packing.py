@@ -364,11 +364,11 @@ def pack_multipliers(multipliers: Array, lanes: int) -> Array:
 
 
 def choose_lanes(outputs: int, most: int = 16) -> int:
-    """The output channels of a block: the least of 4, 8 and 16 that holds all outputs, else 16.
+    """The output channels of a block: the least of 4, 8 and 16 that holds all outputs, else 16; at most `most` below 8.
 
     Blocks of up to `most` are chosen where few of their channels lie beyond the outputs.
     """
-    if most < 4:
+    if most <= 4:
         return most
     wide = outputs % most == 0 or outputs > 6 * most
     return next((lanes for lanes in (4, 8, 16) if outputs <= lanes), most if wide else 16)

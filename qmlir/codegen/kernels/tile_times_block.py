@@ -289,7 +289,11 @@ class TileTimesBlock(Finished, Microkernel):
 
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
-        return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
+        rows = job.rows if self.rows else one
+        if not arithmetic.by_channel:
+            return code.fold(0, rows, start, over_rows, "kh")
+        own = code.fold(0, rows, [code.zeros(arithmetic.sums, None)] * (self.lanes * len(start)), over_rows, "kh")
+        return [arithmetic.joined(acc, own[self.lanes * p : self.lanes * (p + 1)]) for p, acc in enumerate(start)]
 
     def _numbers(self, multipliers: Sequence[Buffer], block: Value) -> Sequence[Value]:
         """The scale, and the zero point if there is one, of each output of a block of weights."""

@@ -168,16 +168,22 @@ def of_parts(accumulator: Value) -> tuple[Value, Value]:
 
 
 @dataclass(frozen=True)
-class _Quads(Integers, QuadArithmetic):
-    """Multiplies quads of bytes, four channels a step.
+class _Bytes(Integers):
+    """Multiplies bytes, several channels a step.
 
     The data keep their zero point. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses z·Σ w, and positions outside the
     image hold z. This is exact: all sums are exact modulo 2^32, and the result fits i32.
     """
 
-    group: int = 4
     element: Attribute = i8
     outside: int = 0
+
+
+@dataclass(frozen=True)
+class _Quads(_Bytes, QuadArithmetic):
+    """Multiplies quads of bytes, four channels a step."""
+
+    group: int = 4
 
     @property
     def prepared(self) -> Self:
@@ -237,6 +243,38 @@ class SignedQuads(_Quads):
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         return accumulator.code.dot_signed_quads(accumulator, x, w)
+
+
+@dataclass(frozen=True)
+class Dots(_Bytes):
+    """Multiplies sixteen bytes of an output channel at once and adds the products to the channel's sum, a scalar."""
+
+    group: int = 16
+    by_channel: ClassVar[bool] = True
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    @property
+    def prepared(self) -> "Dots":
+        return replace(self, zero_point=0, outside=0)
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.chunk(at, self.group * lanes)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x
+
+    def parts(self, w: Value) -> Sequence[Value]:
+        assert w.lanes is not None
+        return [w.lanes_from(first, self.group) for first in range(0, w.lanes, self.group)]
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        return accumulator.code.dot_bytes(accumulator, x.load(place, lanes=self.group), w)
+
+    def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
+        return accumulator + accumulator.code.zeros(i32, len(sums)).with_lanes(sums)
 
 
 @dataclass(frozen=True)
@@ -329,6 +367,23 @@ class IntegerTaps(TapArithmetic):
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         return accumulator + x.to(self.sums) * w
+
+
+@dataclass(frozen=True)
+class ByteTaps(IntegerTaps):
+    """Depthwise arithmetic of bytes that stay bytes in the ring, and are extended while a step loads them.
+
+    The data keep their zero point z, as those of `PairTaps` do.
+    """
+
+    element: Attribute = i8
+
+    @property
+    def prepared(self) -> "ByteTaps":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value) -> Value:
+        return x
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ bytes, and the bias loses its share. All sums are exact, so the order of prefere
 
     nibbles                  weights of 4 bits in blocks whose multipliers have 8 bits
     matrices, Winograd       several sums, or several outputs, of one instruction's products
+    dot products             a register of products, whose sum is a scalar
     quads of bytes           four products a step: by one instruction, or by two halves of words without vectors
     pairs of bytes           the same where sums of two saturate, and weights are small or channels find partners
     split pairs of words     two products a step, by both bytes of weights, with sums that i32 holds for a while
@@ -30,6 +31,8 @@ from qmlir.codegen.lowering import SMALL_SCRATCH, Array, MainLowering
 from qmlir.codegen.machine import Capabilities
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_loops.arithmetic import (
+    ByteTaps,
+    Dots,
     ExtendedQuads,
     Pairs,
     PairTaps,
@@ -84,8 +87,8 @@ def _in_quads(task: Task[Arithmetic], *, pairs_fit: bool = False) -> Task[Arithm
     return replace(task, arithmetic=arithmetic, bias=_bias_without(task, zero_point + 128))
 
 
-def _in_signed_quads(task: Task[Arithmetic], kind: type[SignedQuads] = SignedQuads) -> Task[Arithmetic]:
-    """The task in quads of signed bytes."""
+def _in_signed_bytes(task: Task[Arithmetic], kind: type[SignedQuads | Dots] = SignedQuads) -> Task[Arithmetic]:
+    """The task in quads of signed bytes, or in more of them."""
     zero_point = task.arithmetic.zero_point
     return replace(task, arithmetic=kind(zero_point, outside=zero_point), bias=_bias_without(task, zero_point))
 
@@ -158,6 +161,20 @@ def _no_single_quads(task: Task[Arithmetic], machine: Capabilities) -> str:
     return _no_quads(task, machine) or ("sums are scaled" if task.multipliers is not None else "")
 
 
+def _no_dots(task: Task[Arithmetic], machine: Capabilities) -> str:
+    """Why a step does not multiply as many channels as a register holds."""
+    if reason := _no_single_quads(task, machine):
+        return reason
+    if task.levels.bits < BYTE or task.grouped is not None:
+        return "weights are packed"
+    run = task.window.channels // task.groups
+    if task.groups > 1 and run % machine.dots:
+        return f"{machine.dots} channels would span two groups"
+    if task.groups == 1 and run % machine.dots and task.window.dilations[1] == 1:
+        run *= task.window.extent[1]
+    return f"a run of {run} channels leaves most of {machine.dots} products empty" if 2 * run <= machine.dots else ""
+
+
 def _no_matrices(task: Task[Arithmetic], machine: Capabilities) -> str:
     """Why the matrix unit does not suit."""
     return matrix_unit.why_not(task) if task.is_of_bytes else NO_BYTES
@@ -208,8 +225,8 @@ def _in_halves(task: Task[Arithmetic]) -> Task[Arithmetic]:
     """
     wide = task.window.output[1] > 1
     if task.levels.bits == BYTE:
-        return _in_signed_quads(task, WideQuads if wide else SignedQuads)
-    return _in_signed_quads(task, WideExtendedQuads if wide else ExtendedQuads)
+        return _in_signed_bytes(task, WideQuads if wide else SignedQuads)
+    return _in_signed_bytes(task, WideExtendedQuads if wide else ExtendedQuads)
 
 
 def _lower_paired(state: MainLowering, task: Task[Arithmetic]) -> None:
@@ -230,7 +247,7 @@ SATURATING = [Candidate("saturating pairs", lower_contraction)]
 SUMS: Sequence[Candidate[Arithmetic]] = (
     Candidate(
         "matrix unit",
-        _in(_in_signed_quads, matrix_unit.lower_matrices),
+        _in(_in_signed_bytes, matrix_unit.lower_matrices),
         lambda machine: machine.matrices and not machine.small,
         _no_matrices,
     ),
@@ -241,10 +258,11 @@ SUMS: Sequence[Candidate[Arithmetic]] = (
         _no_winograd,
     ),
     Candidate("halves of words", _in(_in_halves), lambda m: m.halves, _no_single_quads),
-    Candidate("words", _in(_in_signed_quads), lambda m: not (m.vectors or m.halves), _no_single_quads),
-    Candidate("quads of signed bytes", _in(_in_signed_quads), lambda m: m.signed_quads, _no_quads),
+    Candidate("words", _in(_in_signed_bytes), lambda m: not (m.vectors or m.halves), _no_single_quads),
+    Candidate("quads of signed bytes", _in(_in_signed_bytes), lambda m: m.signed_quads, _no_quads),
     Candidate("quads of bytes", _in(_in_quads), lambda m: m.quads > 0 and not m.signed_quads, _no_quads),
-    Candidate("quads in place", _in(_in_signed_quads), _sums_in_place, _no_quads_in_place),
+    Candidate("dot products", _in(partial(_in_signed_bytes, kind=Dots)), lambda m: m.dots > 0, _no_dots),
+    Candidate("quads in place", _in(_in_signed_bytes), _sums_in_place, _no_quads_in_place),
     Candidate("pairs of bytes", _in(partial(_in_quads, pairs_fit=True)), _sums_byte_pairs, _no_small_weights),
     Candidate("paired channels", _lower_paired, lambda m: _sums_byte_pairs(m) and not m.small, _no_partners),
     Candidate("split pairs of words", _in(_in_split_pairs), lambda m: m.vectors, _no_split_pairs),
@@ -286,18 +304,29 @@ def _no_pair_taps(task: Task[TapArithmetic], machine: Capabilities) -> str:
     return "" if -(1 << 15) <= task.arithmetic.zero_point < 1 << 15 else "the zero point leaves 16 bits"
 
 
-def _lower_pair_taps(state: MainLowering, task: Task[TapArithmetic]) -> None:
+def _no_byte_taps(task: Task[TapArithmetic], machine: Capabilities) -> str:
+    """Why the ring does not hold bytes."""
+    if not task.is_of_bytes:
+        return NO_BYTES
+    if task.outputs < LANES[-1]:
+        return f"fewer than {LANES[-1]} channels"
+    return "weights are packed" if task.levels.bits < BYTE else ""
+
+
+def _lower_taps(state: MainLowering, task: Task[TapArithmetic], kind: type[ByteTaps | PairTaps]) -> None:
+    """The task in an arithmetic whose data keep their zero point."""
     zero_point, weights, bias = task.arithmetic.zero_point, task.weights, task.bias
     assert not isinstance(weights, SSAValue)
     assert not isinstance(bias, SSAValue)
     if zero_point:
         bias = bias_without(np.moveaxis(weights, -1, 0), zero_point, bias)
-    lower_depthwise(state, replace(task, arithmetic=PairTaps(zero_point, outside=zero_point), bias=bias))
+    lower_depthwise(state, replace(task, arithmetic=kind(zero_point, outside=zero_point), bias=bias))
 
 
 TAPS: Sequence[Candidate[TapArithmetic]] = (
     Candidate("sliding window", _lower_sliding, lambda m: m.quads > 0 and not m.small, _no_window),
-    Candidate("pairs of taps", _lower_pair_taps, lambda m: m.vectors, _no_pair_taps),
+    Candidate("taps of bytes", partial(_lower_taps, kind=ByteTaps), lambda m: m.extending_loads, _no_byte_taps),
+    Candidate("pairs of taps", partial(_lower_taps, kind=PairTaps), lambda m: m.vectors, _no_pair_taps),
     Candidate("single taps", lower_depthwise),
 )
 """Kernels of depthwise convolutions."""

@@ -118,7 +118,7 @@ CONVOLUTION = """func.func @main(%x: tensor<1x8x8x8x!S>) -> tensor<1x6x6x4xi32> 
         ("cortex-m4", "i8", r"\bsmlad\b"),
         ("cortex-m4", "i16", r"\bsmlad\b"),
         ("cortex-m7", "i8", r"\bsxtb16\b"),
-        ("cortex-m55", "i8", r"\bv(mul|mla)"),
+        ("cortex-m55", "i8", r"\bvmlava\.s8"),
         ("rv32imc", "i8", r"\bmul\b"),
         ("rv64gcv", "i8", r"\bv\w*m(acc|ul)"),
         ("wasm32", "i8", r"i32x4\.dot_i16x8_s"),

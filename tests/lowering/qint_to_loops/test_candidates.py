@@ -111,6 +111,7 @@ LAYERS: Mapping[str, tuple[Array, Callable[[SSAValue], SSAValue]]] = {
     "a row of bytes": (integers(0, 1, 64), sums_of(integers(1, 24, 64))),
     "rows of bytes": (integers(0, 9, 64), sums_of(few(24, 64))),
     "many taps": (integers(0, 1, 4, 5, 64), sums_of(few(8, 3, 3, 64))),
+    "many taps of 5 bits": (integers(0, 1, 4, 5, 64), convolution(even(5, 8, 3, 3, 64))),
     "3x3 of many channels": (integers(0, 1, 24, 24, 32), sums_of(few(32, 3, 3, 32))),
     "5 bits": (IMAGE, convolution(even(5, 12, 3, 3, 12))),
     "a row of 4 bits": (integers(0, 1, 64), fully_connected(even(4, 24, 64))),
@@ -239,7 +240,7 @@ def test_kernels(cpu: str, memory: str, batch: int) -> None:
         np.testing.assert_array_equal(g, e, layer.drawn)
 
 
-FIRST_CHOICES = ("x86-64-v3", "znver4", "cortex-a76", "cortex-m4", "rv32imc")
+FIRST_CHOICES = ("x86-64-v3", "znver4", "cortex-a76", "cortex-m4", "cortex-m55", "rv32imc")
 """Processors of which each prefers a kernel that no other one does."""
 
 
