@@ -67,6 +67,8 @@ QUANTIZE = (
     "narrow-floats",
     "quantize-integers",
     "cancel-casts",
+    "narrow-products",
+    "align-constants",
     "pack-states",
     "honour-policy",
     "fail-on-float",  # where asked for

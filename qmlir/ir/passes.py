@@ -141,6 +141,8 @@ PASSES: dict[str, str] = {
     "quantize-block-scales": "qmlir.transforms.quantize.apply.block_scales:QuantizeBlockScalesPass",
     "store-blocks": "qmlir.transforms.quantize.apply.store_blocks:StoreBlocksPass",
     "narrow-floats": "qmlir.transforms.quantize.apply.narrow_floats:NarrowFloatsPass",
+    "narrow-products": "qmlir.transforms.quantize.apply.narrow_products:NarrowProductsPass",
+    "align-constants": "qmlir.transforms.quantize.apply.align_constants:AlignConstantsPass",
     "quantize-states": "qmlir.transforms.quantize.apply.quantize_states:QuantizeStatesPass",
     "pack-states": "qmlir.transforms.quantize.apply.pack_states:PackStatesPass",
     "cancel-casts": "qmlir.transforms.quantize.apply.cancel_casts:CancelCastsPass",

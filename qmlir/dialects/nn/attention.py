@@ -90,10 +90,14 @@ class AttendOp(NNOp, ComposedOp):
     # -- the integer form ------------------------------------------------------------------------------------------
 
     def weight(self) -> int:
-        """The integer that the exponential of a row's greatest score becomes: 32 bits hold the sums of products."""
-        if uniform(self.v).storage_width > 8:
+        """The integer that the exponential of a row's greatest score becomes: 32 bits hold the sums of products.
+
+        Beside words that leave exponentials fewer digits than their own, these have all digits, and sums 64 bits.
+        """
+        most = max(widest(uniform(self.v)), 1)
+        fits = ACCUMULATOR_MAX // (shape_of(self.x)[-1] * most)
+        if uniform(self.v).storage_width > 8 and fits < most:
             return MOST_WEIGHT
-        fits = ACCUMULATOR_MAX // (shape_of(self.x)[-1] * max(widest(uniform(self.v)), 1))
         return max(min(fits, MOST_WEIGHT), LEAST_WEIGHT)
 
     def sums(self) -> Sums:

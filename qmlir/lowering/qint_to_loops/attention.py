@@ -13,11 +13,14 @@ from qmlir.codegen.lowering import Kernel, MainLowering, Rules
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.attention import Exponentials, ExponentialsOp, RowQuotient, RowQuotientOp
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import vector_of
 from qmlir.lowering.qint_to_loops.normalization import MOST_KEPT, QUOTIENTS, AlongAxis, across, along_axis
 
 TERMS = 16
-"""Weights that are summed side by side, in i32."""
+"""Sums of weights that are added to side by side, in i32."""
 
+MOST_WORDS = 1 << 16
+"""The most weights whose sum fits i32 whatever they are."""
 
 WORDS = (32, 16, 8)
 """Lanes of the vectors of differences from the maximum of a row."""
@@ -66,12 +69,14 @@ class RowQuotients(Kernel):
     length    the weights of a row
     batches   the batch b' of w for each batch
     formula   the integer arithmetic
+    words     whether a row is summed by products of pairs with ones, and its sum fits i32
     """
 
     shape: tuple[int, int, int]
     length: int
     batches: Broadcast
     formula: RowQuotient
+    words: bool
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         acc, w, y = buffers
@@ -88,17 +93,20 @@ class RowQuotients(Kernel):
 
     def _total(self, code: Code, w: Buffer, batch: Value, m: Value) -> Value:
         """The sum of a row's weights, in i64."""
-        whole = self.length // TERMS if code.vectors else 0
+        together = 2 * TERMS if self.words else TERMS
+        whole = self.length // together if code.vectors else 0
         total = code.zeros(i64, None)
         if whole:
+            ones = code.constant(1, vector_of(i16, together)) if self.words else None
 
             def add(step: Value, sums: list[Value]) -> Sequence[Value]:
-                return [sums[0] + w.load(batch, m, step * TERMS, lanes=TERMS).to(i32)]
+                terms = w.load(batch, m, step * together, lanes=together)
+                return [sums[0] + terms.to(i32) if ones is None else code.dot_pairs(sums[0], terms, ones)]
 
             (found,) = code.fold(0, whole, [code.zeros(i32, TERMS)], add)
-            total = across(found.to(i64))
+            total = across(found).to(i64) if self.words else across(found.to(i64))
         (total,) = code.fold(
-            whole * TERMS, self.length, [total], lambda k, sums: [sums[0] + w.load(batch, m, k).to(i64)]
+            whole * together, self.length, [total], lambda k, sums: [sums[0] + w.load(batch, m, k).to(i64)]
         )
         return total
 
@@ -111,7 +119,8 @@ def _exponentials(state: MainLowering, op: ExponentialsOp) -> None:
 def _row_quotient(state: MainLowering, op: RowQuotientOp) -> None:
     *batches, rows, columns = shape_of(op.acc)
     shape, weights = (prod(batches), rows, columns), shape_of(op.w)
-    kernel = RowQuotients(shape, weights[-1], Broadcast.of(weights[:-2], batches), op.formula())
+    words = state.machine.packed > 0 and not state.machine.small and weights[-1] <= MOST_WORDS
+    kernel = RowQuotients(shape, weights[-1], Broadcast.of(weights[:-2], batches), op.formula(), words)
     read = (op.acc, shape), (op.w, (prod(weights[:-2]), *weights[-2:]))
     state.compute(kernel, op.y, shape, *read, items=shape[0] * rows)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import WIDTHS
 from qmlir.codegen.kernels.elementwise import (
@@ -17,7 +18,7 @@ from qmlir.codegen.kernels.elementwise import (
     lower_elementwise,
     lower_word_lookup,
 )
-from qmlir.codegen.lowering import Array, MainLowering, Rules
+from qmlir.codegen.lowering import Array, MainLowering, Rules, constant_array
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
@@ -95,6 +96,19 @@ def rescaled_by_rows(state: MainLowering, op: MulOp, formula: Requantized) -> bo
     shared = shape_of(op.rhs)[-1:] == (1,) and shape_of(op.acc)[-1] > 1
     plain = not any(op.zero_points()) and not one.input_zero_point
     return fits and shared and plain and one.contract == "single64" and one.narrow.storage.itemsize <= 2
+
+
+@dataclass(frozen=True)
+class PlainAdd:
+    """The formula of `qint.add` for operands of one type and one scale, that of the sum: an addition that saturates.
+
+    There are no parameters: both multipliers are 2^shift, so that nothing is rounded.
+    """
+
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value) -> Value:
+        return packed(lhs.to(i32) + rhs.to(i32), self.narrow, 0)
 
 
 @dataclass(frozen=True)
@@ -208,7 +222,36 @@ def pair_parts(op: AddOp) -> Sequence[Array] | None:
     return *pairs, *(np.array([n], np.int32) for n in (k_h, k_l, shift - 16))
 
 
-def faster_add(op: AddOp, *, packs: bool) -> tuple[NarrowAdd | BytesAdd | WordsAdd, Sequence[Array]] | None:
+@dataclass(frozen=True)
+class ProductAndSum:
+    """A product of two operands, and the sum of it and a third one that has its scale."""
+
+    product: Formula
+    plus: PlainAdd
+
+    def __call__(self, lhs: Value, rhs: Value, addend: Value, *parameters: Value) -> Value:
+        return self.plus(self.product(lhs, rhs, *parameters), addend)
+
+
+def added_constant(product: SSAValue) -> tuple[AddOp, Array] | None:
+    """The sum that alone reads a product, and the constant that it adds, if both have its scale, and it its shape."""
+    uses = list(product.uses)
+    add = uses[0].operation if len(uses) == 1 else None
+    if not isinstance(add, AddOp) or not is_plain_add(add) or shape_of(add.y) != shape_of(product):
+        return None
+    constant = constant_array(add.operands[1 - uses[0].index])
+    return None if constant is None else (add, constant)
+
+
+def is_plain_add(op: AddOp) -> bool:
+    """Whether operands of one type of 8 or 16 bits, and their sum, have one scale and no zero points."""
+    (low, high), elements = op.multipliers.get_values(), [element_of(v) for v in (op.lhs, op.rhs, op.y)]
+    whole = low == high == 1 << op.shift.value.data
+    same = elements[0] in (i8, i16) and len({*elements}) == 1
+    return whole and same and not any((*op.zero_points(), op.zero_point.value.data))
+
+
+def faster_add(op: AddOp, *, packs: bool) -> tuple[PlainAdd | NarrowAdd | BytesAdd | WordsAdd, Sequence[Array]] | None:
     """A sum's formula and parameters for vectors of i32; None if a step might not fit.
 
     `packs` says whether the processor interleaves and packs words faster than it extends and truncates them.
@@ -216,6 +259,8 @@ def faster_add(op: AddOp, *, packs: bool) -> tuple[NarrowAdd | BytesAdd | WordsA
     formula, (m_lhs, m_rhs, shift) = op.formula(), op.parameters()
     if formula.narrow.storage.itemsize > 2 or not formula.narrow.fits_i32:
         return None
+    if is_plain_add(op):
+        return PlainAdd(formula.narrow), ()
     if (parts := pair_parts(op)) is not None:
         narrow = replace(formula.narrow, zero_point=0)
         if element_of(op.lhs) == i8:
@@ -267,6 +312,23 @@ def _table_of_words(op: ElementwiseOp, machine: Capabilities) -> Array | None:
     return None
 
 
+def _with_requantization(
+    state: MainLowering, op: ElementwiseOp, fused: RequantizeOp
+) -> tuple[Formula, Sequence[Array], SSAValue, AddOp | None]:
+    """Formula, parameters and result of an operation with its requantization, and with a sum behind if there is one."""
+    requantize, after = requantization(state, fused)
+    exact, parameters = Requantized(op.formula(), requantize), [*op.parameters(), *after]
+    if not isinstance(op, MulOp):
+        return exact, parameters, fused.y, None
+    shift, formula = max(fused.shift.get_values()), exact
+    if len(after[0]) == 1 and shift <= -17 and rescaled_by_rows(state, op, exact):
+        formula = RescaledByRows(exact, shift == -17)
+    if state.machine.packed == 0 or (found := added_constant(fused.y)) is None:
+        return formula, parameters, fused.y, None
+    add, constant = found
+    return ProductAndSum(formula, PlainAdd(add.narrowing())), [constant, *parameters], add.y, add
+
+
 def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     (result,) = op.results
     if not result.uses:
@@ -278,13 +340,11 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
         return
     formula: Formula = op.formula()
     parameters: Sequence[Array] = op.parameters()
+    fused_add: AddOp | None = None
     if isinstance(op, RequantizeOp):
         formula, parameters = requantization(state, op)
     elif isinstance(op, AccumulatingOp) and (fused := fused_requantize(result)) is not None:
-        requantize, after = requantization(state, fused)
-        formula, parameters, result = Requantized(formula, requantize), [*parameters, *after], fused.y
-        if isinstance(op, MulOp) and len(after[0]) == 1 and (shift := max(fused.shift.get_values())) <= -17:
-            formula = RescaledByRows(formula, shift == -17) if rescaled_by_rows(state, op, formula) else formula
+        formula, parameters, result, fused_add = _with_requantization(state, op, fused)
     elif isinstance(op, AddOp) and (faster := faster_add(op, packs=state.machine.packed > 0)) is not None:
         formula, parameters = faster
     if isinstance(op, LookupOp):
@@ -296,11 +356,14 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     widths = () if tables or isinstance(op, DivOp) else WIDTHS
     if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and state.machine.table == 256:
         formula, widths = ByteLookup(op.formula()), tuple(n for n in LOOKUP_WIDTHS if n <= prod(shape_of(result)))
-    if isinstance(formula, BytesAdd | WordsAdd) and element_of(result) == element_of(op.operands[0]):
+    if isinstance(formula, PlainAdd | BytesAdd | WordsAdd) and element_of(result) == element_of(op.operands[0]):
         lanes = state.machine.packed // dtype_of(element_of(result)).itemsize
         widths = widths_of_packed(prod(shape_of(result)), lanes)
     operands = [*map(state.buffer, op.operands), *map(state.constant, parameters)]
     lower_elementwise(state, op.name.replace(".", "_"), formula, operands, result, widths, tables)
+    if fused_add is not None:  # so that nothing reads the product
+        fused_add.detach()
+        fused_add.erase()
 
 
 RULES: Rules = {op: _elementwise for op in QINT.operations if issubclass(op, ElementwiseOp)}

@@ -1,7 +1,7 @@
 """2,000 random layers with scales of their own for rows: machine code gives the reference's bits (random_layers.py).
 
 Quotients and magnitudes of rows, layers that are multiplied by the magnitudes of the rows that they read, Hadamard
-transforms between the requantizations that widen and narrow their integers, exponentials and normalizations.
+transforms between the requantizations that widen and narrow their integers, exponentials, attention, normalizations.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,12 @@ from qmlir.dialects.qint import (
     ExponentialsOp,
     FullyConnectedOp,
     LayerNormOp,
+    MatMulOp,
     MulOp,
     RequantizeOp,
     RMSNormOp,
     RowMagnitudesOp,
+    RowQuotientOp,
 )
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.ir.weights import WeightsAttr
@@ -97,6 +99,9 @@ def multiplied(rng: np.random.Generator) -> Layer:
         "min": int32(least),
         "max": int32(greatest),
     }
+    if rng.random() < 0.4:  # all in one scale, most of them without a zero point
+        added["multipliers"] = DenseArrayBase.from_list(i64, [1 << 30, 1 << 30])
+        added |= {"shift": int32(30), "zero_point": int32(int(rng.random() < 0.2))}
     kind = rng.choice(["channels", "none", "same", "twice"], p=[0.6, 0.2, 0.1, 0.1])
 
     def graph(v: SSAValue) -> SSAValue:
@@ -147,6 +152,35 @@ def exponentials(rng: np.random.Generator) -> Layer:
     return Layer((x,), lambda v: ExponentialsOp.make([v], given).y, drawn)
 
 
+def attended(rng: np.random.Generator) -> Layer:
+    """Attention of words: exponentials, their sums of products with values in 32 or 64 bits, and quotients by rows."""
+    rows, terms, columns = up_to(rng, 12), up_to(rng, 150), up_to(rng, 40)
+    x, values = extreme(rng, 16, rows, terms) >> int(rng.integers(0, 16)), extreme(rng, 16, terms, columns)
+    weight = int(rng.integers(255, 1 << int(rng.integers(9, 16))))
+    wide = rng.random() < 0.4
+    most = min(ends(16)[1], (1 << 63 if wide else 1 << 31) // (terms * weight) - 1)
+    values = np.clip(values, -most, most)
+    table = rng.integers(0, weight, up_to(rng, 1 << 16), "i2", endpoint=True)
+    table[0] = weight
+    fraction, narrow = int(rng.integers(10, 15)), int(rng.choice([8, 16], p=[0.2, 0.8]))
+    unit = int(rng.integers(1 << fraction - 3, 1 << fraction + 1))
+    quotient = {
+        "unit": IntegerAttr(unit, i64),
+        "fraction": int32(fraction),
+        "offset": int32(1 << ((most * unit >> fraction) + 2).bit_length()),
+        "zero_point": int32(int(rng.integers(-9, 9)) if rng.random() < 0.3 else 0),
+        "min": int32(ends(narrow)[0]),
+        "max": int32(ends(narrow)[1]),
+    }
+
+    def graph(v: SSAValue) -> SSAValue:
+        e = ExponentialsOp.make([v], {"table": WeightsAttr(table), "axis": IntegerAttr(1, i64)}).y
+        acc = MatMulOp.make([e, ConstantOp(values).y], {}, element=i64 if wide else i32).acc
+        return RowQuotientOp.make([acc, e], quotient, element=IntegerType(narrow)).y
+
+    return Layer((x,), graph, f"attention {x.shape} {values.shape} of {most}, {wide=}, {weight}, {quotient}")
+
+
 def normalized(rng: np.random.Generator) -> Layer:
     """Layer and root-mean-square normalizations of rows of 8 or 16 bits, with the largest sums of squares, and of 0."""
     bits, narrow = (int(rng.choice([8, 16], p=[0.2, 0.8])) for _ in range(2))
@@ -173,7 +207,9 @@ def normalized(rng: np.random.Generator) -> Layer:
     return Layer((x,), graph, f"{operation.name} {x.shape} {x.dtype}, {given}")
 
 
-KINDS: tuple[Callable[[np.random.Generator], Layer], ...] = (quotients, multiplied, rotated, exponentials, normalized)
+KINDS: tuple[Callable[[np.random.Generator], Layer], ...] = (
+    quotients, multiplied, rotated, exponentials, attended, normalized
+)  # fmt: skip
 
 
 def draw(rng: np.random.Generator) -> Layer:

@@ -36,6 +36,7 @@ from qmlir.transforms.quantize.ranges.row_scales import (
     constant_factor,
     divide_rows_in_integers,
     divide_table,
+    is_dynamic,
     reshaped,
     rows_in_integers,
 )
@@ -109,11 +110,6 @@ def layers_with_rows(block: Block, default: OpConfig) -> dict[Layer, Bounds]:
         if factor is not None and factor.place == 1 and bounds is not None and is_float(op.y):
             found[op] = bounds
     return found
-
-
-def is_dynamic(op_config: OpConfig) -> bool:
-    """Whether the rows that an operation reads have scales of their own."""
-    return op_config.activations == "dynamic" and not op_config.keep_float and op_config.half is None
 
 
 def _is_table(weights: SSAValue, lookup: GatherOp) -> bool:

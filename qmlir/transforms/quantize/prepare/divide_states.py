@@ -53,9 +53,9 @@ from qmlir.numerics.schemas import QuantizationError
 from qmlir.policies.legality import target_of
 from qmlir.policies.runtimes import runtime_of
 from qmlir.settings.quant_config import OpConfig, add_settings, config_of, op_config_of
-from qmlir.transforms.quantize.prepare.divide_rows import BYTES, is_dynamic
+from qmlir.transforms.quantize.prepare.divide_rows import BYTES
 from qmlir.transforms.quantize.ranges.moved_rows import moved, moves_of
-from qmlir.transforms.quantize.ranges.row_scales import LEAST, MAGNITUDES, NIBBLE_LIMIT, ROW_LIMIT, observe
+from qmlir.transforms.quantize.ranges.row_scales import LEAST, MAGNITUDES, NIBBLE_LIMIT, ROW_LIMIT, is_dynamic, observe
 
 LEAST_ROW = 8
 """The least elements of a row that are worth a magnitude."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i32, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -45,6 +45,7 @@ from qmlir.dialects.nn.quantizable import widest
 from qmlir.dialects.nn.queries import bound_properties
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.target import Target
 from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.locations import locate
@@ -54,6 +55,8 @@ from qmlir.ir.weights import Weights, WeightsAttr
 from qmlir.numerics.blocks import blocks_of_rows
 from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.schemas import choose_weight_quantization, power_of_two_above
+from qmlir.policies.runtimes import runtime_of
+from qmlir.settings.quant_config import OpConfig, config_of
 
 MOST_BITS = 30
 """The bits of a row's largest magnitude; the quotient 1 is stored as 2^30."""
@@ -121,6 +124,18 @@ def _numbers(value: SSAValue, op: ContractionOp) -> Array | None:
         return None
     (real,) = cast.evaluate(cast.input.owner.value.array)
     return np.asarray(real)
+
+
+def is_dynamic(op_config: OpConfig) -> bool:
+    """Whether the rows that an operation reads have scales of their own."""
+    return op_config.activations == "dynamic" and not op_config.keep_float and op_config.half is None
+
+
+def widens_words(module: ModuleOp, target: Target) -> bool:
+    """Whether tensors have 16 bits for the sake of rows alone, whose scales are any numbers: 8 bits were asked for."""
+    config = config_of(module)
+    plain = runtime_of(module) == "default" and target.wide_results and config.schema != "symmetric_with_power2_scale"
+    return plain and config.precision in ("int8", "uint8", "auto")
 
 
 def terms_of(op: ContractionOp) -> int:
