@@ -1,5 +1,6 @@
 """Rotations of channels: what the network computes stays the same in float, and its integers lose less."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, GatherOp
 from qmlir.errors import OptionError, PipelineError, ProfileError, QmlirWarning, UnsupportedError
 from qmlir.ir.facts import ROTATED
 from qmlir.numerics.hadamard import block_of, rotation
+from qmlir.transforms.quantize.prepare.rotate_residual_stream import Table
 from tests.checker.networks import certified
 from tests.transforms.quantize.llama import STATES, llama, sequence
 
@@ -217,3 +219,18 @@ def test_rotations_are_orthogonal(size: int) -> None:
 
 def test_no_rotation_of_an_odd_number_of_channels() -> None:
     assert rotation(577) is None
+
+
+def test_a_table_is_compared_some_rows_at_a_time() -> None:
+    """A table of embeddings is as large as all layers: whether a head has its weights takes no copy of it."""
+    rng = np.random.default_rng(0)
+    table, factors = rng.normal(size=(100_000, 64)).astype(np.float32), rng.uniform(1, 2, 64).astype(np.float32)
+    head = table * factors
+    tracemalloc.start()
+    found = Table(table, table).factors_of(head)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found is not None
+    np.testing.assert_allclose(found, factors, rtol=1e-6)
+    assert peak < table.nbytes / 2
+    assert Table(table, table).factors_of(head[::-1]) is None

@@ -111,13 +111,24 @@ class Table:
         """The factor of each channel by which weights are those of the table before; None if they are others."""
         if weights.shape != self.before.shape or weights.ndim != 2:
             return None
-        rows: npt.NDArray[np.intp] = np.abs(self.before).argmax(axis=0)
+        rows = _rows_of_largest(self.before)
         base, own = (a[rows, np.arange(weights.shape[1])].astype(np.float64) for a in (self.before, weights))
         factors: Factors = np.where(base == 0, 1, own / np.where(base == 0, 1, base))
         some = slice(0, None, max(1, len(weights) // 8))  # rejects other weights at once
         blocks = (some, *blocks_of_rows(len(weights)))
         like = all(np.allclose(weights[i], self.before[i] * factors, rtol=EQUAL) for i in blocks)
         return factors if like else None
+
+
+def _rows_of_largest(table: Array) -> npt.NDArray[np.intp]:
+    """The row of the largest magnitude of each column, a few rows at a time: tables are as large as all else."""
+    rows, largest = np.zeros(table.shape[1:], np.intp), np.zeros(table.shape[1:], table.dtype)
+    for block in blocks_of_rows(len(table)):
+        magnitudes = np.abs(table[block])
+        greatest = magnitudes.max(axis=0)
+        rows = np.where(greatest > largest, magnitudes.argmax(axis=0) + block.start, rows)
+        largest = np.maximum(largest, greatest)
+    return rows
 
 
 @dataclass
