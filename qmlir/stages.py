@@ -67,7 +67,7 @@ QUANTIZE = (
     "narrow-floats",
     "quantize-integers",
     "cancel-casts",
-    "narrow-products",
+    "narrow-attention",
     "align-constants",
     "pack-states",
     "honour-policy",

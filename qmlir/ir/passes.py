@@ -141,7 +141,7 @@ PASSES: dict[str, str] = {
     "quantize-block-scales": "qmlir.transforms.quantize.apply.block_scales:QuantizeBlockScalesPass",
     "store-blocks": "qmlir.transforms.quantize.apply.store_blocks:StoreBlocksPass",
     "narrow-floats": "qmlir.transforms.quantize.apply.narrow_floats:NarrowFloatsPass",
-    "narrow-products": "qmlir.transforms.quantize.apply.narrow_products:NarrowProductsPass",
+    "narrow-attention": "qmlir.transforms.quantize.apply.narrow_attention:NarrowAttentionPass",
     "align-constants": "qmlir.transforms.quantize.apply.align_constants:AlignConstantsPass",
     "quantize-states": "qmlir.transforms.quantize.apply.quantize_states:QuantizeStatesPass",
     "pack-states": "qmlir.transforms.quantize.apply.pack_states:PackStatesPass",

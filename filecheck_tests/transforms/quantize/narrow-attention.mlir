@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --apply-policy="settings={activations=dynamic}" --narrow-products --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={activations=dynamic}" --narrow-attention --split-input-file %s | filecheck %s
 
 !a = !quant.uniform<i16:f32, 1.0e-03>
 !b = !quant.uniform<i16:f32, 2.0e-03>

@@ -1,4 +1,4 @@
-"""`narrow-products`: words that attention multiplies get as many digits as sums of 32 bits hold.
+"""`narrow-attention`: words that attention multiplies get as many digits as sums of 32 bits hold.
 
 Where rows have scales of their own (`activations=dynamic`), tensors between layers have 16 bits, and sums of products
 of two of them do not fit 32 bits. But layers behind read 8 bits of a row, beside which the last digits of queries, keys
@@ -40,7 +40,7 @@ LEAST = (1 << 11) - 1
 
 
 @dataclass(frozen=True)
-class NarrowProductsPass(ModulePass):
+class NarrowAttentionPass(ModulePass):
     """Stores the operands of matrix products of computed words in as many digits as sums of 32 bits hold.
 
     ```mlir
@@ -52,7 +52,7 @@ class NarrowProductsPass(ModulePass):
     ```
     """
 
-    name = "narrow-products"
+    name = "narrow-attention"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         default, target = config_of(op).op_config(), target_of(ctx)
