@@ -33,50 +33,28 @@ static inline int convolution_of(convolution *c, const qmlir_npu_device *device,
   return c->accumulator_bits ? QMLIR_NPU_DONE : QMLIR_NPU_FAULT_MODE;
 }
 
-/* Adds what the sums begin with to the sums of products of `count` outputs at a position, and stores them.
- *
- * `position` counts rows * columns, and `first` is the first of the outputs, of which there are at most AT_ONCE. */
-static inline int store_sums(const convolution *c, const int64_t *products, size_t position, uint32_t first,
-                             uint32_t count) {
-  uint8_t *sums = c->sums + (position * c->outputs + first) * (c->sum_bits / 8);
-  int64_t total[AT_ONCE];
-  uint32_t i;
-  if (c->init == QMLIR_NPU_INIT_BIAS) {
-    load_numbers(total, c->bias + (size_t)first * (c->bias_bits / 8), c->bias_bits, count);
-    for (i = 0; i < count; i++) total[i] = add(products[i], shift_left(total[i], c->bias_shift & 63));
-  } else if (c->init == QMLIR_NPU_INIT_ACCUMULATE) {
-    load_numbers(total, sums, c->sum_bits, count);
-    for (i = 0; i < count; i++) total[i] = add(products[i], total[i]);
-  } else {
-    for (i = 0; i < count; i++) total[i] = products[i];
-  }
-  if (c->accumulator_bits < 64) {
-    const int64_t half = (int64_t)1 << (c->accumulator_bits - 1);
-    for (i = 0; i < count; i++) {
-#if OVERFLOW == OVERFLOW_WRAP
-      total[i] = subtract(add(total[i], half) & (2 * half - 1), half);
-#elif OVERFLOW == OVERFLOW_SATURATE
-      total[i] = lesser(greater(total[i], -half), half - 1);
-#else
-      if (total[i] < -half || total[i] >= half) return QMLIR_NPU_FAULT_SUM;
-#endif
-    }
-  }
-  store_numbers(sums, total, c->sum_bits, count);
-  return QMLIR_NPU_DONE;
-}
-
-/* Outputs, positions and terms whose products are computed at a time: weights and data of a block lie on the stack. */
+/* Outputs, positions and terms whose products are computed at a time, and the bytes of the buffers on the stack in which
+ * their weights and data are packed: rows of as many terms, a multiple of STEP, so that loops over them have no rest. */
 #ifndef QMLIR_NPU_OUTPUTS
-#define QMLIR_NPU_OUTPUTS 4
+#define QMLIR_NPU_OUTPUTS 8
 #endif
 #ifndef QMLIR_NPU_POSITIONS
-#define QMLIR_NPU_POSITIONS 4
+#define QMLIR_NPU_POSITIONS 8
 #endif
 #ifndef QMLIR_NPU_TERMS
 #define QMLIR_NPU_TERMS 64
 #endif
-enum { OUTPUTS = QMLIR_NPU_OUTPUTS, POSITIONS = QMLIR_NPU_POSITIONS, TERMS = QMLIR_NPU_TERMS };
+#ifndef QMLIR_NPU_WEIGHTS
+#define QMLIR_NPU_WEIGHTS 1024
+#endif
+#ifndef QMLIR_NPU_DATA
+#define QMLIR_NPU_DATA 1024
+#endif
+#ifndef QMLIR_NPU_STEP
+#define QMLIR_NPU_STEP 1
+#endif
+enum { OUTPUTS = QMLIR_NPU_OUTPUTS, POSITIONS = QMLIR_NPU_POSITIONS, TERMS = QMLIR_NPU_TERMS, STEP = QMLIR_NPU_STEP };
 
-typedef char outputs_fit_a_buffer[(int)OUTPUTS <= (int)AT_ONCE ? 1 : -1];
-typedef char sums_of_a_block_fit_32_bits[TERMS <= 1 << 14 ? 1 : -1];
+typedef char buffers_hold_4_rows[16 * TERMS <= QMLIR_NPU_WEIGHTS && 16 * TERMS <= QMLIR_NPU_DATA ? 1 : -1];
+typedef char rows_are_whole_steps[TERMS % STEP == 0 && (STEP & (STEP - 1)) == 0 ? 1 : -1];
+typedef char sums_of_a_row_fit_32_bits[TERMS <= 1 << 14 ? 1 : -1];

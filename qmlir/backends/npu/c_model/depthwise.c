@@ -6,7 +6,7 @@ static inline int NAMED(convolve_depthwise)(const convolution *c) {
   const window *w = &c->window;
   NUMBER data[AT_ONCE], weights[AT_ONCE];
   SUM sums[AT_ONCE];
-  int64_t total[AT_ONCE];
+  TOTAL total[AT_ONCE];
   uint32_t row, column, first, count, i, j, k;
   for (row = 0; row < w->out_rows; row++) {
     for (column = 0; column < w->out_columns; column++) {
@@ -24,8 +24,8 @@ static inline int NAMED(convolve_depthwise)(const convolution *c) {
             for (k = 0; k < count; k++) sums[k] += (SUM)data[k] * weights[k];
           }
         }
-        for (k = 0; k < count; k++) total[k] = sums[k];
-        status = store_sums(c, total, (size_t)row * w->out_columns + column, first, count);
+        for (k = 0; k < count; k++) total[k] = (TOTAL)sums[k];
+        status = NAMED(store_sums)(c, total, (size_t)row * w->out_columns + column, first, count);
         if (status) return status;
       }
     }

@@ -1,7 +1,11 @@
 /* ---------------------------------------------------------------------------------------------------------------
  * Integers of 64 bits that wrap around, and integers of other widths in memory. */
 
-enum { AT_ONCE = 64 }; /* elements that a command computes on at a time, in buffers on the stack */
+/* Elements that a command computes on at a time, in buffers on the stack. */
+#ifndef QMLIR_NPU_AT_ONCE
+#define QMLIR_NPU_AT_ONCE 64
+#endif
+enum { AT_ONCE = QMLIR_NPU_AT_ONCE };
 
 typedef char shifts_right_arithmetically[(-1 >> 1) == -1 ? 1 : -1];
 

@@ -29,14 +29,28 @@ from qmlir.running.kept_files import SUFFIX, place, shrink
 COMPILERS = ("cc", "gcc", "clang")
 """The names by which a C compiler is looked for."""
 
-BLOCKS = {"QMLIR_NPU_OUTPUTS": 32, "QMLIR_NPU_POSITIONS": 32, "QMLIR_NPU_TERMS": 2304}
-"""Outputs, positions and terms that a convolution computes at a time.
+BLOCKS = {
+    "QMLIR_NPU_AT_ONCE": 256,
+    "QMLIR_NPU_OUTPUTS": 256,
+    "QMLIR_NPU_POSITIONS": 16,
+    "QMLIR_NPU_TERMS": 4608,
+    "QMLIR_NPU_WEIGHTS": 1 << 18,
+    "QMLIR_NPU_DATA": 9 << 14,
+    "QMLIR_NPU_STEP": 32,
+}
+"""What convolutions compute at a time; see convolve.c.
 
-The weights of outputs with so many terms (3 x 3 of 256 channels) are read once for all positions; they and the data of
-the positions fit the second cache.
+The weights of a command are packed once, as far as the second cache holds them, and so is its data, 16 positions of up
+to 4,608 terms (3 x 3 of 512 channels) at a time. A step is the bytes of a vector.
 """
 
-FLAGS, FAST = ("-std=c99", "-fPIC", "-shared"), ("-O3", "-march=native")
+FLAGS = ("-std=c99", "-fPIC", "-shared")
+
+FAST = ("-O3", "-march=native", "-fschedule-insns")
+"""For gcc to keep the data of a block in registers, which it else reads again for each product."""
+
+X86 = ("-mprefer-vector-width=256",)
+"""For x86-64 besides: vectors of 512 bits multiply no faster, and their lanes take longer to add up."""
 
 CONTEXTS = 16
 
@@ -167,7 +181,7 @@ def build(sources: Mapping[str, str], folder: Path, *, quick: bool = False) -> P
     for name, text in (*sources.items(), ("run.c", RUN)):
         (folder / name).write_text(text, encoding="ascii")
     made = folder / "model.so"
-    flags = ("-O0",) if quick else (*FAST, *(f"-D{name}={value}" for name, value in BLOCKS.items()))
+    flags = ("-O0",) if quick else _fast()
     command = [found, *FLAGS, *flags, MODEL, "run.c", "-o", made.name]
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
@@ -178,12 +192,18 @@ def build(sources: Mapping[str, str], folder: Path, *, quick: bool = False) -> P
     return made
 
 
+def _fast() -> tuple[str, ...]:
+    """The flags of code that is to be fast on this machine."""
+    vectors = X86 if platform.machine().lower() in ("x86_64", "amd64") else ()
+    return (*FAST, *vectors, *(f"-D{name}={value}" for name, value in BLOCKS.items()))
+
+
 def _kept(sources: tuple[tuple[str, str], ...]) -> Path | None:
     """The path at which the library of some sources is kept; None if nothing is kept."""
     folder = place()
     if folder is None:
         return None
-    facts = repr((sources, RUN, FLAGS, FAST, sorted(BLOCKS.items()), _compiler_facts(), _processor()))
+    facts = repr((sources, RUN, FLAGS, _fast(), _compiler_facts(), _processor()))
     return folder / (hashlib.sha256(facts.encode()).hexdigest() + ".so" + SUFFIX)
 
 

@@ -233,25 +233,32 @@ def _array(device: Device) -> str:
 
 _NARROW = {
     "NAMED(name)": "name##_narrow", "DATA": "uint8_t", "WEIGHT": "int8_t", "OFFSET": "128",
-    "NUMBER": "int16_t", "SUM": "int32_t",
+    "NUMBER": "int16_t", "SUM": "int32_t", "TOTAL": "int64_t",
 }  # fmt: skip
 _WIDE = {
     "NAMED(name)": "name##_wide", "DATA": "int32_t", "WEIGHT": "int32_t", "OFFSET": "0",
-    "NUMBER": "int32_t", "SUM": "int64_t",
+    "NUMBER": "int32_t", "SUM": "int64_t", "TOTAL": "int64_t",
 }  # fmt: skip
 """The types with which convolutions compute: of bytes, and of integers of 16 bits."""
+
+
+def _wraps_at_32_bits(device: Device) -> bool:
+    """Whether the lowest 32 bits of sums of products of bytes are all that the array keeps of them."""
+    bits = [int(mode.acc[1:]) for mode in device.array.modes if (mode.a, mode.w) == ("i8", "i8")]
+    return device.array.overflow == "wrap" and max(bits, default=0) <= 32
 
 
 def _products(device: Device, kinds: Collection[type[Command]]) -> list[str]:
     """The loops of the convolutions: of bytes, and of wider integers if the array multiplies any."""
     names = {Convolve: "dense", ConvolveDepthwise: "depthwise"}
-    widths = (_NARROW, _WIDE) if any("16" in mode.a + mode.w for mode in device.array.modes) else (_NARROW,)
+    narrow = _NARROW | {"TOTAL": "uint32_t"} if _wraps_at_32_bits(device) else _NARROW
+    widths = (narrow, _WIDE) if any("16" in mode.a + mode.w for mode in device.array.modes) else (narrow,)
     parts = ["#define NAME_OF_LOAD(type) load_##type", "#define LOAD(type) NAME_OF_LOAD(type)", ""]
     for number in sorted({each[key] for each in widths for key in ("DATA", "WEIGHT", "NUMBER")}):
         parts += [f"#define NUMBER {number}", _part("load"), "#undef NUMBER", ""]
     for each in widths:
         parts += [f"#define {key} {value}" for key, value in each.items()]
-        parts += ["", *(_part(part) for kind, part in names.items() if kind in kinds)]
+        parts += ["", _part("sums"), *(_part(part) for kind, part in names.items() if kind in kinds)]
         parts += [f"#undef {key.partition('(')[0]}" for key in each]
     parts.append("")
     for kind in names:
