@@ -49,10 +49,10 @@ static inline void NAMED(multiply_4_by_4)(SUM (*restrict sums)[OUTPUTS], const D
   SUM s20 = 0, s21 = 0, s22 = 0, s23 = 0, s30 = 0, s31 = 0, s32 = 0, s33 = 0;
   uint32_t t;
   for (t = 0; t < terms; t++) {
-    s00 += (SUM)a0[t] * b0[t], s01 += (SUM)a0[t] * b1[t], s02 += (SUM)a0[t] * b2[t], s03 += (SUM)a0[t] * b3[t];
-    s10 += (SUM)a1[t] * b0[t], s11 += (SUM)a1[t] * b1[t], s12 += (SUM)a1[t] * b2[t], s13 += (SUM)a1[t] * b3[t];
-    s20 += (SUM)a2[t] * b0[t], s21 += (SUM)a2[t] * b1[t], s22 += (SUM)a2[t] * b2[t], s23 += (SUM)a2[t] * b3[t];
-    s30 += (SUM)a3[t] * b0[t], s31 += (SUM)a3[t] * b1[t], s32 += (SUM)a3[t] * b2[t], s33 += (SUM)a3[t] * b3[t];
+    s00 += PRODUCT(a0[t], b0[t]), s01 += PRODUCT(a0[t], b1[t]), s02 += PRODUCT(a0[t], b2[t]), s03 += PRODUCT(a0[t], b3[t]);
+    s10 += PRODUCT(a1[t], b0[t]), s11 += PRODUCT(a1[t], b1[t]), s12 += PRODUCT(a1[t], b2[t]), s13 += PRODUCT(a1[t], b3[t]);
+    s20 += PRODUCT(a2[t], b0[t]), s21 += PRODUCT(a2[t], b1[t]), s22 += PRODUCT(a2[t], b2[t]), s23 += PRODUCT(a2[t], b3[t]);
+    s30 += PRODUCT(a3[t], b0[t]), s31 += PRODUCT(a3[t], b1[t]), s32 += PRODUCT(a3[t], b2[t]), s33 += PRODUCT(a3[t], b3[t]);
   }
   sums[0][0] = s00, sums[0][1] = s01, sums[0][2] = s02, sums[0][3] = s03;
   sums[1][0] = s10, sums[1][1] = s11, sums[1][2] = s12, sums[1][3] = s13;
@@ -70,7 +70,7 @@ static inline void NAMED(multiply_rows)(SUM sums[][OUTPUTS], const DATA *data, u
       const DATA *a = data + p * row;
       const WEIGHT *b = weights + o * row;
       SUM sum = 0;
-      for (t = 0; t < terms; t++) sum += (SUM)a[t] * b[t];
+      for (t = 0; t < terms; t++) sum += PRODUCT(a[t], b[t]);
       sums[p][o] = sum;
     }
   }

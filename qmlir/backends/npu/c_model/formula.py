@@ -28,6 +28,9 @@ _CONVERSIONS = {
 """From one element type to another."""
 
 
+_ONE = "INT64_C(1)"
+
+
 class Expression:
     """A number of the C code: a variable, a parameter or a constant.
 
@@ -99,6 +102,8 @@ class Expression:
         return self._operator("^", other)
 
     def __lshift__(self, other: "Expression | int") -> "Expression":
+        if self.text == _ONE:
+            return self.same(other)._call("power_of_2")
         return self._call("shift_left", other)
 
     def __rshift__(self, other: "Expression | int") -> "Expression":

@@ -13,6 +13,8 @@ static inline int64_t add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a +
 static inline int64_t subtract(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
 static inline int64_t multiply(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 static inline int64_t shift_left(int64_t a, int64_t bits) { return (int64_t)((uint64_t)a << bits); }
+/* 2^bits for bits of 0 to 63. gcc makes no vectors of shifts of a constant, which it does not see here. */
+static inline int64_t power_of_2(int64_t bits) { return (int64_t)((uint64_t)(bits >> 63 | 1) << bits); }
 static inline int64_t shift_right(int64_t a, int64_t bits) { return a >> bits; }
 static inline int64_t shift_right_zeros(int64_t a, int64_t bits) { return (int64_t)((uint64_t)a >> bits); }
 static inline int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }

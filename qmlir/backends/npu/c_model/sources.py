@@ -233,13 +233,16 @@ def _array(device: Device) -> str:
 
 _NARROW = {
     "NAMED(name)": "name##_narrow", "DATA": "uint8_t", "WEIGHT": "int8_t", "OFFSET": "128",
-    "NUMBER": "int16_t", "SUM": "int32_t", "TOTAL": "int64_t",
+    "NUMBER": "int16_t", "SUM": "int32_t", "TOTAL": "int64_t", "PRODUCT(a, b)": "(int16_t)((SUM)(a) * (b))",
 }  # fmt: skip
 _WIDE = {
     "NAMED(name)": "name##_wide", "DATA": "int32_t", "WEIGHT": "int32_t", "OFFSET": "0",
-    "NUMBER": "int32_t", "SUM": "int64_t", "TOTAL": "int64_t",
+    "NUMBER": "int32_t", "SUM": "int64_t", "TOTAL": "int64_t", "PRODUCT(a, b)": "((SUM)(a) * (b))",
 }  # fmt: skip
-"""The types with which convolutions compute: of bytes, and of integers of 16 bits."""
+"""The types with which convolutions compute: of bytes, and of integers of 16 bits.
+
+The product of an unsigned by a signed byte has 16 bits. Said so, gcc finds an instruction for each of several products.
+"""
 
 
 def _wraps_at_32_bits(device: Device) -> bool:

@@ -57,7 +57,7 @@ PLANTED = {
     "a column too far left": ("- w->left;", "- w->left + 1;"),
     "a row beyond the image": ("y >= w->rows", "y > w->rows"),
     "weights of the wrong tile": ("output / TILE_N * tiles", "output / TILE_N * (tiles - 1)"),
-    "a product left out": ("s23 += (SUM)a2[t] * b3[t];", "s23 += (SUM)a2[t] * b2[t];"),
+    "a product left out": ("s23 += PRODUCT(a2[t], b3[t]);", "s23 += PRODUCT(a2[t], b2[t]);"),
     "data of the wrong term": ("kernel_columns) j = 0, i++;", "kernel_columns) j = 0, i += 2;"),
     "a bias that is not moved": ("shift_left(total[i], c->bias_shift & 63)", "shift_left(total[i], 0)"),
     "sums that trap too late": ("total[i] < -half ||", "total[i] < -2 * half ||"),
