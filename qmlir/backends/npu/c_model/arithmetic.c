@@ -39,7 +39,7 @@ static int arithmetic(const qmlir_npu_device *device, const uint32_t *command) {
           clamp(lhs, &c, count);
         } else {
           for (i = 0; i < count; i++) lhs[i] = multiply(lhs[i], rhs[i]);
-          status = finish(lhs, &c, &f, count);
+          status = finish(lhs, &c, &f, 64, count);
           if (status) return status;
         }
         store_numbers(PLACE(ARITHMETIC, TARGET) + (size_t)row * FIELD(ARITHMETIC, TARGET_ROW) +

@@ -61,9 +61,9 @@ static inline void clamp(int64_t *values, const context *c, uint32_t count) {
   for (i = 0; i < count; i++) values[i] = lesser(greater(add(values[i], c->zero_point), c->lower), c->upper);
 }
 
-/* Applies the context to elements of `count` channels, in place. */
-static inline int finish(int64_t *values, const context *c, const factors *f, uint32_t count) {
-  int64_t least = 0, greatest = 0, limit;
+/* Applies the context to elements of `count` channels, in place. They have at most `bits` bits. */
+static inline int finish(int64_t *values, const context *c, const factors *f, uint32_t bits, uint32_t count) {
+  const rule *r = rule_of(c->contract);
   uint32_t i;
   if (c->step == QMLIR_NPU_STEP_LOOKUP) {
     for (i = 0; i < count; i++) {
@@ -72,13 +72,16 @@ static inline int finish(int64_t *values, const context *c, const factors *f, ui
     }
     return QMLIR_NPU_DONE;
   }
-  limit = rule_of(c->contract)->limit;
-  for (i = 0; i < count; i++) {
-    values[i] = subtract(values[i], c->input_zero_point);
-    least = lesser(least, values[i]);
-    greatest = greater(greatest, values[i]);
+  if (c->input_zero_point)
+    for (i = 0; i < count; i++) values[i] = subtract(values[i], c->input_zero_point);
+  if (bits > 32 || c->input_zero_point || r->limit < (int64_t)1 << 31) { /* else no number is beyond the limit */
+    int64_t least = 0, greatest = 0;
+    for (i = 0; i < count; i++) {
+      least = lesser(least, values[i]);
+      greatest = greater(greatest, values[i]);
+    }
+    if (least < -r->limit || greatest > r->limit) return QMLIR_NPU_FAULT_ACCUMULATOR;
   }
-  if (least < -limit || greatest > limit) return QMLIR_NPU_FAULT_ACCUMULATOR;
   requantize(values, c->contract, f->multiplier, f->shift, count);
   clamp(values, c, count);
   return QMLIR_NPU_DONE;

@@ -56,5 +56,6 @@ static inline int convolution_of(convolution *c, const qmlir_npu_device *device,
 enum { OUTPUTS = QMLIR_NPU_OUTPUTS, POSITIONS = QMLIR_NPU_POSITIONS, TERMS = QMLIR_NPU_TERMS, STEP = QMLIR_NPU_STEP };
 
 typedef char buffers_hold_4_rows[16 * TERMS <= QMLIR_NPU_WEIGHTS && 16 * TERMS <= QMLIR_NPU_DATA ? 1 : -1];
+typedef char outputs_are_fours[OUTPUTS % 4 == 0 ? 1 : -1];
 typedef char rows_are_whole_steps[TERMS % STEP == 0 && (STEP & (STEP - 1)) == 0 ? 1 : -1];
 typedef char sums_of_a_row_fit_32_bits[TERMS <= 1 << 14 ? 1 : -1];

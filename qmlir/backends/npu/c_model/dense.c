@@ -10,8 +10,12 @@ static inline void NAMED(load_data)(DATA *to, const convolution *c, uint32_t row
                                     uint32_t first, uint32_t count) {
   const window *w = &c->window;
   const int dense = w->dilation_columns == 1 && w->pixel_pitch == c->channels * (c->data_bits / 8);
-  uint32_t channel = first % c->channels, j = first / c->channels % w->kernel_columns;
-  uint32_t i = first / c->channels / w->kernel_columns, run, k;
+  uint32_t channel = 0, j = 0, i = 0, run, k;
+  if (first) {
+    channel = first % c->channels;
+    j = first / c->channels % w->kernel_columns;
+    i = first / c->channels / w->kernel_columns;
+  }
   for (; count; count -= run, to += run, channel = 0) {
     const uint8_t *pixel = tap(w, row, column, i, j);
     uint32_t taps = 1;
@@ -34,8 +38,12 @@ static inline void NAMED(load_weights)(WEIGHT *to, const convolution *c, uint32_
   uint32_t run;
   for (; count; count -= run, to += run, first += run) {
     const size_t tile = output / TILE_N * tiles + first / TILE_K;
+    const size_t begin = (tile * TILE_N + output % TILE_N) * TILE_K + first % TILE_K;
     run = at_most(TILE_K - first % TILE_K, count);
-    LOAD(WEIGHT)(to, c->weights, c->weight_bits, 0, (tile * TILE_N + output % TILE_N) * TILE_K + first % TILE_K, run);
+    if (run == TILE_K) /* which a compiler can unroll */
+      LOAD(WEIGHT)(to, c->weights, c->weight_bits, 0, begin, TILE_K);
+    else
+      LOAD(WEIGHT)(to, c->weights, c->weight_bits, 0, begin, run);
   }
 }
 
@@ -60,32 +68,27 @@ static inline void NAMED(multiply_4_by_4)(SUM (*restrict sums)[OUTPUTS], const D
   sums[3][0] = s30, sums[3][1] = s31, sums[3][2] = s32, sums[3][3] = s33;
 }
 
-/* The sums of products of rows of data by rows of weights. */
-static inline void NAMED(multiply_rows)(SUM sums[][OUTPUTS], const DATA *data, uint32_t positions,
-                                        const WEIGHT *weights, uint32_t outputs, uint32_t row) {
+/* The sums of products of a row of data by 4 rows of weights. */
+static inline void NAMED(multiply_1_by_4)(SUM *restrict sums, const DATA *restrict a, const WEIGHT *restrict b,
+                                          uint32_t row) {
+  const WEIGHT *b0 = b, *b1 = b0 + row, *b2 = b1 + row, *b3 = b2 + row;
   const uint32_t terms = row & ~(uint32_t)(STEP - 1);
-  uint32_t p, o, t;
-  for (p = 0; p < positions; p++) {
-    for (o = 0; o < outputs; o++) {
-      const DATA *a = data + p * row;
-      const WEIGHT *b = weights + o * row;
-      SUM sum = 0;
-      for (t = 0; t < terms; t++) sum += PRODUCT(a[t], b[t]);
-      sums[p][o] = sum;
-    }
-  }
+  SUM s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+  uint32_t t;
+  for (t = 0; t < terms; t++)
+    s0 += PRODUCT(a[t], b0[t]), s1 += PRODUCT(a[t], b1[t]), s2 += PRODUCT(a[t], b2[t]), s3 += PRODUCT(a[t], b3[t]);
+  sums[0] = s0, sums[1] = s1, sums[2] = s2, sums[3] = s3;
 }
 
-/* The sums of products of rows of data by rows of weights, 4 by 4 where there are as many. */
+/* The sums of products of rows of data by rows of weights, of which there are a multiple of 4. */
 static inline void NAMED(multiply)(SUM sums[][OUTPUTS], const DATA *data, uint32_t positions, const WEIGHT *weights,
                                    uint32_t outputs, uint32_t row) {
   uint32_t p, o;
-  for (o = 0; o + 4 <= outputs; o += 4) {
+  for (o = 0; o < outputs; o += 4) {
     for (p = 0; p + 4 <= positions; p += 4)
       NAMED(multiply_4_by_4)((SUM(*)[OUTPUTS])&sums[p][o], data + p * row, weights + o * row, row);
-    NAMED(multiply_rows)((SUM(*)[OUTPUTS])&sums[p][o], data + p * row, positions - p, weights + o * row, 4, row);
+    for (; p < positions; p++) NAMED(multiply_1_by_4)(&sums[p][o], data + p * row, weights + o * row, row);
   }
-  NAMED(multiply_rows)((SUM(*)[OUTPUTS])&sums[0][o], data, positions, weights + o * row, outputs - o, row);
 }
 
 /* What the zero points take off the sums of products at a position, beside what they take off at every position. */
@@ -96,23 +99,24 @@ static inline TOTAL NAMED(taken_at)(const convolution *c, const DATA *data, uint
   return (TOTAL)multiply(c->weight_zero_point, sum - terms * ((int64_t)c->zero_point + OFFSET));
 }
 
-/* Packs the weights of some outputs, zeros behind them. */
+/* Packs the weights of some outputs, zeros behind them and in the rows up to a multiple of 4. */
 static inline void NAMED(pack_weights)(WEIGHT *to, const convolution *c, uint32_t terms, uint32_t output,
                                        uint32_t outputs, uint32_t first, uint32_t count, uint32_t row) {
   uint32_t o, t;
-  for (o = output; o < output + outputs; o++, to += row) {
-    NAMED(load_weights)(to, c, terms, o, first, count);
-    for (t = count; t < row; t++) to[t] = 0;
+  for (o = 0; o < (outputs + 3) / 4 * 4; o++, to += row) {
+    if (o < outputs) NAMED(load_weights)(to, c, terms, output + o, first, count);
+    for (t = o < outputs ? count : 0; t < row; t++) to[t] = 0;
   }
 }
 
 /* Packs the data of some positions. */
 static inline void NAMED(pack_data)(DATA *to, const convolution *c, uint32_t position, uint32_t positions,
                                     uint32_t first, uint32_t count, uint32_t row) {
-  uint32_t p, t;
-  for (p = position; p < position + positions; p++, to += row) {
-    NAMED(load_data)(to, c, p / c->window.out_columns, p % c->window.out_columns, first, count);
+  uint32_t i = position / c->window.out_columns, j = position % c->window.out_columns, p, t;
+  for (p = 0; p < positions; p++, to += row) {
+    NAMED(load_data)(to, c, i, j, first, count);
     for (t = count; t < row; t++) to[t] = 0;
+    if (++j == c->window.out_columns) j = 0, i++;
   }
 }
 
@@ -121,7 +125,7 @@ static inline int NAMED(convolve)(const convolution *c) {
   const window *w = &c->window;
   const uint32_t terms = w->kernel_rows * w->kernel_columns * c->channels, all = w->out_rows * w->out_columns;
   const uint32_t row = (at_most(terms, TERMS) + STEP - 1) / STEP * STEP;
-  const uint32_t most_outputs = at_most(QMLIR_NPU_WEIGHTS / (uint32_t)sizeof(WEIGHT) / row, OUTPUTS);
+  const uint32_t most_outputs = at_most(QMLIR_NPU_WEIGHTS / (uint32_t)sizeof(WEIGHT) / row, OUTPUTS) & ~3u;
   const uint32_t most_positions = at_most(QMLIR_NPU_DATA / (uint32_t)sizeof(DATA) / row, POSITIONS);
   DATA data[QMLIR_NPU_DATA / sizeof(DATA)];
   WEIGHT weights[QMLIR_NPU_WEIGHTS / sizeof(WEIGHT)];
@@ -137,11 +141,11 @@ static inline int NAMED(convolve)(const convolution *c) {
         if (position == 0 || terms > TERMS) { /* else the weights are there already */
           NAMED(pack_weights)(weights, c, terms, output, outputs, term, count, row);
           for (o = 0; o < row; o++) data[o] = 1; /* the sums of the weights are products by ones */
-          NAMED(multiply)(sums, data, 1, weights, outputs, row);
+          NAMED(multiply)(sums, data, 1, weights, (outputs + 3) / 4 * 4, row);
           for (o = 0; o < outputs; o++) taken[o] = (TOTAL)(((int64_t)c->zero_point + OFFSET) * sums[0][o]);
         }
         NAMED(pack_data)(data, c, position, positions, term, count, row);
-        NAMED(multiply)(sums, data, positions, weights, outputs, row);
+        NAMED(multiply)(sums, data, positions, weights, (outputs + 3) / 4 * 4, row);
         for (p = 0; p < positions; p++) {
           const TOTAL also = c->weight_zero_point ? NAMED(taken_at)(c, data + p * row, count) : 0;
           for (o = 0; o < outputs; o++) totals[p][o] = (term ? totals[p][o] : 0) + (TOTAL)sums[p][o] - taken[o] - also;

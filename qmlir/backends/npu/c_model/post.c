@@ -27,7 +27,7 @@ static int post(const qmlir_npu_device *device, const uint32_t *command) {
         uint8_t *target = PLACE(POST, TARGET) + (size_t)row * FIELD(POST, TARGET_ROW) +
                           (size_t)column * FIELD(POST, TARGET_PIXEL) + (size_t)first * (c.bits / 8);
         load_numbers(values, source, bits, count);
-        status = finish(values, &c, &f, count);
+        status = finish(values, &c, &f, bits, count);
         if (status) return status;
         store_numbers(target, values, c.bits, count);
       }
