@@ -20,9 +20,6 @@ class Arithmetic(abc.ABC):
     sums         element type of the accumulators
     zero_point   what `prepare` subtracts
     outside      the number in a tile at positions outside the image
-    most_steps   the steps whose products i32 sums hold, where the accumulators are wider than these; 0 where `step`
-                 adds to the accumulators
-    shared       the sums over the same steps that depend on weights alone, so that all outputs share them
     by_channel   whether a step adds to scalar sums, one for each channel of a block, whose weights are the `parts`;
                  one output is computed at a time, because sums take the registers of addresses
     """
@@ -32,8 +29,6 @@ class Arithmetic(abc.ABC):
     sums: Attribute
     zero_point: int
     outside: int = 0
-    most_steps: ClassVar[int] = 0
-    shared: ClassVar[int] = 0
     by_channel: ClassVar[bool] = False
 
     @property
@@ -65,24 +60,35 @@ class Arithmetic(abc.ABC):
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         """Loads the weights of one step; `at` is the number of steps whose weights lie before."""
 
-    def parts(self, w: Value) -> Sequence[Value]:
-        """The parts of the weights of one step; the products of each of several parts are summed by themselves."""
-        return [w]
-
     @abc.abstractmethod
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
 
-    def add_shared(self, accumulator: Value, parts: Sequence[Value]) -> Value:
-        """Adds what all outputs share of one step to a sum; `parts` are those of the step's weights."""
-        raise NotImplementedError
 
+class ArithmeticOfParts(Arithmetic):
+    """An arithmetic whose steps add to sums of i32, one for each part of the weights, and not to the accumulators.
+
+    most_steps  the steps whose products these sums hold; 0 where they hold all, as those by channel do
+    shared      the sums over the same steps that depend on weights alone, so that all outputs share them
+    """
+
+    most_steps: ClassVar[int] = 0
+    shared: ClassVar[int] = 0
+
+    @abc.abstractmethod
+    def parts(self, w: Value) -> Sequence[Value]:
+        """The parts of the weights of one step; the products of each are summed by themselves."""
+
+    @abc.abstractmethod
+    def add_shared(self, sums: Sequence[Value], parts: Sequence[Value]) -> Sequence[Value]:
+        """Adds what all outputs share of one step to the `shared` sums; `parts` are those of the step's weights."""
+
+    @abc.abstractmethod
     def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
         """Adds the sums of the parts of weights, over at most `most_steps` steps if there are, to the accumulators.
 
         Behind those of the parts come the sums that are `shared`.
         """
-        raise NotImplementedError
 
 
 class QuadArithmetic(Arithmetic):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import i32, i64
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
-from qmlir.codegen.kernels.interfaces import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.interfaces import Arithmetic, ArithmeticOfParts, Epilogue, Finished
 from qmlir.codegen.kernels.packed_weights import Packing
 from qmlir.codegen.value import Value
 
@@ -253,13 +253,7 @@ class TileTimesBlock(Finished, Microkernel):
                     weights = real(arithmetic.weights(w, before + k, self.lanes), numbers)
                     if self.grouped:
                         weights = weights * self._factors(multipliers[0], job, number + k, weights)
-                    parts, at = arithmetic.parts(weights), left + k * arithmetic.group
-                    own = len(sums) - arithmetic.shared
-                    return [
-                        arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), parts[part])
-                        for i, acc in enumerate(sums[:own])
-                        for p, part in [divmod(i, len(parts))]
-                    ] + [arithmetic.add_shared(acc, parts) for acc in sums[own:]]
+                    return self._stepped(job, x, left + k * arithmetic.group, weights, sums)
 
                 def over_run(turn: Value, sums: list[Value]) -> Sequence[Value]:
                     for k in range(self.at_once):
@@ -269,8 +263,8 @@ class TileTimesBlock(Finished, Microkernel):
                 steps = code.index(self.few) if self.few else job.steps // self.at_once
                 if self.reals and self.reals.block:
                     return self._in_blocks(code, job, multipliers, sums, step)
-                if arithmetic.most_steps:
-                    return self._in_stretches(code, steps, sums, over_run)
+                if isinstance(arithmetic, ArithmeticOfParts) and not arithmetic.by_channel:
+                    return self._in_stretches(code, arithmetic, steps, sums, over_run)
                 if not self.scaled:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
@@ -290,7 +284,7 @@ class TileTimesBlock(Finished, Microkernel):
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
         rows = job.rows if self.rows else one
-        if not arithmetic.by_channel:
+        if not (isinstance(arithmetic, ArithmeticOfParts) and arithmetic.by_channel):
             return code.fold(0, rows, start, over_rows, "kh")
         own = code.fold(0, rows, [code.zeros(arithmetic.sums, None)] * (self.lanes * len(start)), over_rows, "kh")
         return [arithmetic.joined(acc, own[self.lanes * p : self.lanes * (p + 1)]) for p, acc in enumerate(start)]
@@ -315,11 +309,32 @@ class TileTimesBlock(Finished, Microkernel):
 
         return code.fold(0, blocks, sums, over_block, "scale")
 
+    def _stepped(self, job: Job, x: Buffer, at: Value, weights: Value, sums: list[Value]) -> list[Value]:
+        """Adds the products of one step's weights, and of the data from element `at` on, to the sums of a run."""
+        arithmetic, shared = self.arithmetic, list[Value]()
+        parts: Sequence[Value] = [weights]
+        if isinstance(arithmetic, ArithmeticOfParts):
+            parts, own = arithmetic.parts(weights), len(sums) - arithmetic.shared
+            sums, shared = sums[:own], sums[own:]
+        added = [
+            arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), parts[part])
+            for i, acc in enumerate(sums)
+            for p, part in [divmod(i, len(parts))]
+        ]
+        if isinstance(arithmetic, ArithmeticOfParts):
+            added += arithmetic.add_shared(shared, parts)
+        return added
+
     def _in_stretches(
-        self, code: Code, steps: Value, sums: list[Value], over_run: Callable[[Value, list[Value]], Sequence[Value]]
+        self,
+        code: Code,
+        arithmetic: ArithmeticOfParts,
+        steps: Value,
+        sums: list[Value],
+        over_run: Callable[[Value, list[Value]], Sequence[Value]],
     ) -> list[Value]:
         """Sums the products of a run in i32, over as many turns as these hold, and adds these sums to accumulators."""
-        arithmetic, zeros = self.arithmetic, code.zeros(i32, self.lanes)
+        zeros = code.zeros(i32, self.lanes)
         most = arithmetic.most_steps // self.at_once
 
         def over_stretch(number: Value, sums: list[Value]) -> Sequence[Value]:

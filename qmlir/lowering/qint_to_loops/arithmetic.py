@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernels.interfaces import Arithmetic, QuadArithmetic, TapArithmetic
+from qmlir.codegen.kernels.interfaces import Arithmetic, ArithmeticOfParts, QuadArithmetic, TapArithmetic
 from qmlir.codegen.lowering import Array
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import less_zero_point
@@ -65,7 +65,7 @@ class Pairs(Integers):
 
 
 @dataclass(frozen=True)
-class SplitPairs(Pairs):
+class SplitPairs(Pairs, ArithmeticOfParts):
     """Multiplies pairs of i16 by weights in two parts, w = 256·h + l with h in [−128, 127] and l in [0, 255].
 
     Products of two i16 need sums of i64, two of which take the place of an i32. Those of each part fit i32 over 128
@@ -78,6 +78,9 @@ class SplitPairs(Pairs):
     def parts(self, w: Value) -> Sequence[Value]:
         return [w >> 8, w & 255]
 
+    def add_shared(self, sums: Sequence[Value], parts: Sequence[Value]) -> Sequence[Value]:
+        return sums  # none
+
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         return self.add_pair(accumulator, x, place, w)
 
@@ -87,7 +90,7 @@ class SplitPairs(Pairs):
 
 
 @dataclass(frozen=True)
-class WrappedPairs(Pairs):
+class WrappedPairs(Pairs, ArithmeticOfParts):
     """Multiplies two pairs of i16 a step, with sums that wrap, and their upper bytes as a quad.
 
     For x = 256·h + l and w = 256·k + m, with l and m in [0, 255], a product x·w is 2^16·h·k and a rest
@@ -130,9 +133,9 @@ class WrappedPairs(Pairs):
         upper = words.shuffle(words, [quad + i for quad in range(0, words.lanes or 8, 8) for i in 2 * self.UPPER])
         return accumulator.code.dot_quads(accumulator, upper ^ -128, w, pairs_fit=False)
 
-    def add_shared(self, accumulator: Value, parts: Sequence[Value]) -> Value:
-        _, upper = parts
-        return accumulator.code.dot_quads(accumulator, upper.same(-128), upper, pairs_fit=False)
+    def add_shared(self, sums: Sequence[Value], parts: Sequence[Value]) -> Sequence[Value]:
+        (offset,), (_, upper) = sums, parts
+        return [offset.code.dot_quads(offset, upper.same(-128), upper, pairs_fit=False)]
 
     def joined(self, accumulator: Value, sums: Sequence[Value]) -> Value:
         wrapped, above = self._without_overlap(sums)
@@ -246,7 +249,7 @@ class SignedQuads(_Quads):
 
 
 @dataclass(frozen=True)
-class Dots(_Bytes):
+class Dots(_Bytes, ArithmeticOfParts):
     """Multiplies sixteen bytes of an output channel at once and adds the products to the channel's sum, a scalar."""
 
     group: int = 16
@@ -269,6 +272,9 @@ class Dots(_Bytes):
     def parts(self, w: Value) -> Sequence[Value]:
         assert w.lanes is not None
         return [w.lanes_from(first, self.group) for first in range(0, w.lanes, self.group)]
+
+    def add_shared(self, sums: Sequence[Value], parts: Sequence[Value]) -> Sequence[Value]:
+        return sums  # none
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         return accumulator.code.dot_bytes(accumulator, x.load(place, lanes=self.group), w)
