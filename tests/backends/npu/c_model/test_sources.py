@@ -1,5 +1,6 @@
 """The C text of a model: portable, without warnings, and only what a program needs."""
 
+import platform
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from qmlir.backends.npu.c_model.library import BLOCKS, FLAGS, X86
 from qmlir.backends.npu.c_model.sources import ENCODING, EXECUTED, HEADER, MODEL, model_sources, needed
 from qmlir.backends.npu.c_model.status import MEANING, Status
 from qmlir.devices import load_device, shipped_devices
@@ -36,6 +38,30 @@ def compiled(folder: Path, sources: dict[str, str], *flags: str) -> str:
 @pytest.mark.parametrize("device", shipped_devices())
 def test_portable_without_warnings(device: str, tmp_path: Path) -> None:
     assert compiled(tmp_path, dict(model_sources(load_device(device)))) == ""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_the_blocks_of_the_simulator(tmp_path: Path) -> None:
+    macros = [f"-D{name}={value}" for name, value in BLOCKS.items()]
+    sources = dict(model_sources(DEVICE))
+    assert compiled(tmp_path, sources, *macros) == ""
+    assert all(f"#ifndef {name}\n" in sources[MODEL] for name in BLOCKS)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("gcc") is None or platform.machine() != "x86_64", reason="needs gcc for x86-64")
+def test_products_of_bytes_are_one_instruction(tmp_path: Path) -> None:
+    """Of 4 by 4 and of 1 by 4 sums at least, and without one that multiplies pairs of 16 bits."""
+    version = subprocess.run(["gcc", "-dumpversion"], capture_output=True, text=True, check=True).stdout
+    if int(version.split(".")[0]) < 12:
+        pytest.skip("needs gcc 12, which knows products of unsigned by signed bytes")
+    for name, text in model_sources(load_device("vta"), [], [Convolve]).items():
+        (tmp_path / name).write_text(text, encoding="ascii")
+    flags = [*FLAGS, "-O3", "-march=cascadelake", *X86, *(f"-D{name}={value}" for name, value in BLOCKS.items())]
+    subprocess.run(["gcc", *flags, "-S", MODEL, "-o", "model.s"], cwd=tmp_path, check=True)
+    code = (tmp_path / "model.s").read_text()
+    assert code.count("vpdpbusd") >= 4 * 4 + 4
+    assert "vpdpwssd" not in code
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
