@@ -268,18 +268,7 @@ class TileTimesBlock(Finished, Microkernel):
                 if not self.scaled:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
-                at = (job.block * job.runs + j) * self.lanes
-                wide = i32 if self.narrow else i64
-                factor = multipliers[0].load(at, lanes=self.lanes).to(wide)
-                sums = [total + part.to(wide) * factor for total, part in zip(sums, own, strict=True)]
-                if not self.offset or job.sums_at is None:
-                    return sums
-                factor, data = multipliers[1].load(at, lanes=self.lanes).to(wide), multipliers[2]
-                place = job.sums_at + output * job.runs + j
-                return [
-                    total + data.load(place + job.runs * p).to(wide).spread(self.lanes) * factor
-                    for p, total in enumerate(sums)
-                ]
+                return self._scaled(job, j, output, multipliers, sums, own)
 
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
@@ -288,6 +277,22 @@ class TileTimesBlock(Finished, Microkernel):
             return code.fold(0, rows, start, over_rows, "kh")
         own = code.fold(0, rows, [code.zeros(arithmetic.sums, None)] * (self.lanes * len(start)), over_rows, "kh")
         return [arithmetic.joined(acc, own[self.lanes * p : self.lanes * (p + 1)]) for p, acc in enumerate(start)]
+
+    def _scaled(
+        self, job: Job, run: Value, output: Value, multipliers: Sequence[Buffer], sums: list[Value], own: list[Value]
+    ) -> list[Value]:
+        """Adds the sums of a run, multiplied by its multipliers, and the offset's share of its data."""
+        at = (job.block * job.runs + run) * self.lanes
+        wide = i32 if self.narrow else i64
+        factor = multipliers[0].load(at, lanes=self.lanes).to(wide)
+        sums = [total + part.to(wide) * factor for total, part in zip(sums, own, strict=True)]
+        if not self.offset or job.sums_at is None:
+            return sums
+        factor, data = multipliers[1].load(at, lanes=self.lanes).to(wide), multipliers[2]
+        place = job.sums_at + output * job.runs + run
+        return [
+            total + data.load(place + job.runs * p).to(wide).spread(self.lanes) * factor for p, total in enumerate(sums)
+        ]
 
     def _numbers(self, multipliers: Sequence[Buffer], block: Value) -> Sequence[Value]:
         """The scale, and the zero point if there is one, of each output of a block of weights."""
