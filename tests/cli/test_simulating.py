@@ -101,7 +101,7 @@ def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.C
         ),
         (
             ("compile", quantized, "--target", "nmp", "--emit", "llvm-ir", "-o", program),
-            "must be obj, asm, bin, hex, readmemh, c with --target",
+            "must be obj, asm, bin, hex, readmemh, c, registers, trace with --target",
         ),
         (("run", program, "--data", small.data), "must name the device that the program is for"),
         (("run", quantized, "--serial", "--data", small.data), "must name a device with --serial"),

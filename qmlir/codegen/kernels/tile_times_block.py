@@ -253,7 +253,7 @@ class TileTimesBlock(Finished, Microkernel):
                     weights = real(arithmetic.weights(w, before + k, self.lanes), numbers)
                     if self.grouped:
                         weights = weights * self._factors(multipliers[0], job, number + k, weights)
-                    return self._stepped(job, x, left + k * arithmetic.group, weights, sums)
+                    return self._stepped(job, x, left, k, weights, sums)
 
                 def over_run(turn: Value, sums: list[Value]) -> Sequence[Value]:
                     for k in range(self.at_once):
@@ -314,13 +314,14 @@ class TileTimesBlock(Finished, Microkernel):
 
         return code.fold(0, blocks, sums, over_block, "scale")
 
-    def _stepped(self, job: Job, x: Buffer, at: Value, weights: Value, sums: list[Value]) -> list[Value]:
-        """Adds the products of one step's weights, and of the data from element `at` on, to the sums of a run."""
+    def _stepped(self, job: Job, x: Buffer, left: Value, k: Value, weights: Value, sums: list[Value]) -> list[Value]:
+        """Adds the products of the weights of step `k` of a run, whose data begin at element `left`, to its sums."""
         arithmetic, shared = self.arithmetic, list[Value]()
         parts: Sequence[Value] = [weights]
         if isinstance(arithmetic, ArithmeticOfParts):
             parts, own = arithmetic.parts(weights), len(sums) - arithmetic.shared
             sums, shared = sums[:own], sums[own:]
+        at = left + k * arithmetic.group
         added = [
             arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), parts[part])
             for i, acc in enumerate(sums)
