@@ -15,7 +15,7 @@ from qmlir.cli.documents import add_json_option, cost_fields, prints_document, s
 from qmlir.cli.flags import ArgumentParser, choice, file_of
 from qmlir.cli.models import load_known, load_simplified
 from qmlir.cli.terminal import is_verbose, say, shortened, table_of, terminal
-from qmlir.display import counted
+from qmlir.display import alike, counted
 from qmlir.errors import OptionError
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ def _print_legality(judged: "Sequence[Legality]", device: "Device") -> None:
             _print_refused(each)
     kinds = Counter(v.operation for v in judged if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
-    share = 100 * share_on_device(judged)
+    macs = f", {100 * share_on_device(judged):.1f} % of the MACs" if any(v.macs for v in judged) else ""
     say(f"on the device: {taken}")
-    say(f"{len(judged) - len(refused)} of {len(judged)} operations, {share:.1f} % of the MACs on {device.name}")
+    say(f"{len(judged) - len(refused)} of {len(judged)} operations{macs} on {device.name}")
 
 
 def _print_refused(judged: "Legality") -> None:
@@ -210,7 +210,7 @@ def _print_refused(judged: "Legality") -> None:
 
 def _print_gains(judged: "Sequence[Legality]", gains: "Sequence[Gain]", device: "Device") -> None:
     """Prints what keys of the device file would bring to the device, those first that bring the most products."""
-    for reason, count in Counter(v.no_key for v in judged if v.no_key).most_common():
+    for reason, count in alike(v.no_key for v in judged if v.no_key):
         say(f"no key for {counted(count, 'operation')}: {reason}")
     if not gains:
         return

@@ -191,3 +191,16 @@ def test_what_has_no_key() -> None:
     stored = UniformType.per_tensor(i8, 0.5, 0)
     cast = QuantizeCastOp(real, TensorType(stored, [4]))
     assert needed_for([cast], load_device("nmp")).no_key == CALLER
+
+
+@pytest.mark.parametrize("name", ["gemmini", "nvdla-small", "vta"])
+def test_a_key_that_the_hardware_of_an_encoder_contradicts(name: str) -> None:
+    """Data of 16 bits have no key there, and the reason names the encoder; nothing is raised on the way."""
+    encoder = name.partition("-")[0]
+    described = load_device(name).with_({"encoder": encoder})
+    for _, _, _, broken, _ in CASES:
+        needed_for([broken.build()], described)
+    (op,) = (broken.build() for key, _, _, broken, _ in CASES if key == "quant.types")
+    needed = needed_for([op], described)
+    assert not needed.settings
+    assert needed.no_key == f"quant.types must be ['i8'] for the encoder {encoder}, got ['i8', 'i16']"

@@ -28,6 +28,7 @@ from qmlir.devices.legality.limits import (
     reasons,
 )
 from qmlir.devices.model import properties
+from qmlir.devices.model.encoder import encoder_of
 from qmlir.devices.model.engines import Engines
 from qmlir.dialects import qint
 from qmlir.dialects.qint.requantize import AccumulatingOp
@@ -35,6 +36,7 @@ from qmlir.dialects.quant.ops import CastOp
 from qmlir.errors import OptionError
 from qmlir.ir.interfaces import element_of
 from qmlir.numerics.contracts import CONTRACTS
+from qmlir.plugins import PluginError
 
 Settings = dict[str, object]
 """Keys of a device file, with their values as plain data."""
@@ -91,9 +93,11 @@ def needed_for(operations: Iterable[Operation], device: Device, against: Reasons
             if settings == before:  # no limit of the file is broken: the commands do not say it
                 return Needed({}, left[0])
             try:
-                device.with_(settings)
+                encoder_of(device.with_(settings))
             except OptionError as error:
                 return Needed({}, str(error))
+            except PluginError as error:  # the hardware that the encoder writes words for is another
+                return Needed({}, f"{error.need}, got {error.got}")
         else:
             return Needed({}, against(op, device.with_(settings))[0])
     return Needed(settings)
