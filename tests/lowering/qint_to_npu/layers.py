@@ -130,8 +130,16 @@ class Draft:
             return "double" if own == "single" else "single"
         return CONTRACTS[own].wide or own if sums == 64 else own
 
-    def requantize(self, x: SSAValue, most: int = 0) -> SSAValue:
-        """A change of scale, to the network's data."""
+    def bounds(self, zero_point: int) -> tuple[int, int]:
+        """Those of a contraction's result that the device takes."""
+        half, act = 1 << self.bits - 1, self.device.ops.act
+        if self.has("ops.act"):
+            return -half // 2, half // 2
+        kinds = {"none": (-half, half - 1), "relu": (zero_point, half - 1)}
+        return self.draw(st.sampled_from([bounds for kind, bounds in kinds.items() if kind in ("none", *act)]))
+
+    def requantize(self, x: SSAValue, most: int = 0, *, contraction: bool = False) -> SSAValue:
+        """A change of scale, to the network's data; of a contraction's sums if they are said to be."""
         channels = shape_of(x)[-1]
         per_channel = self.device.quant.granularity == "channel" and width_of(x) > 16 and self.chance()
         if self.has("quant.granularity"):
@@ -141,8 +149,12 @@ class Draft:
             if self.device.quant.shift.per == "layer":
                 factors = [(multiplier, factors[0][1]) for multiplier, _ in factors]
         half = 1 << self.bits - 1
-        low = self.draw(st.sampled_from([-half, 0, -half // 2]))
-        ending = narrow(self.bits, self.zero_point(), low, self.draw(st.sampled_from([half - 1, half // 2])))
+        if contraction and "clamp" not in self.device.ops.act:
+            point = self.zero_point()
+            ending = narrow(self.bits, point, *self.bounds(point))
+        else:
+            low = self.draw(st.sampled_from([-half, 0, -half // 2]))
+            ending = narrow(self.bits, self.zero_point(), low, self.draw(st.sampled_from([half - 1, half // 2])))
         points = {"input_zero_point": zero(self.zero_point())["zero_point"]} if width_of(x) <= 16 else {}
         factored = scaled([m for m, _ in factors], [s for _, s in factors], self.contract(width_of(x)))
         return self.add(qint.RequantizeOp, [x], factored | ending | points, self.bits)
@@ -230,7 +242,7 @@ def _sums(
     if draft.chance():
         bias = [draft.constant(draft.random(16, outputs).astype(f"i{sums // 8}"))]
     acc = draft.add(kind, [x, w, bias], {**properties, **zero(draft.zero_point())}, sums)
-    return draft.follow(draft.requantize(acc, most=-3))
+    return draft.follow(draft.requantize(acc, most=-3, contraction=True))
 
 
 def conv2d(draft: Draft) -> SSAValue:
@@ -474,6 +486,7 @@ def flaws(device: Device, kind: str) -> list[str]:
         found.append("quant.types")
     if kind == "fc" and limit.terms_max is None:
         found.append("array.modes.acc")
+    found += ["ops.act"] if kind in ("conv2d", "depthwise", "fc") and "clamp" not in device.ops.act else []
     if kind in ("conv2d", "fc") and not any(mode.a == "i16" for mode in device.array.modes):
         found.append("array.modes")
     return found

@@ -71,7 +71,9 @@ def _layer(draft: Draft, x: SSAValue) -> SSAValue:
     shape = (1, *kernel, channels) if kind == "depthwise" else (outputs, *kernel, channels)
     bias = draft.constant(draft.random(16, outputs).astype("i4"))
     op = qint.DepthwiseConv2DOp if kind == "depthwise" else qint.Conv2DOp
-    return draft.requantize(draft.add(op, [x, draft.constant(draft.random(8, *shape)), [bias]], taken, 32), most=-3)
+    return draft.requantize(
+        draft.add(op, [x, draft.constant(draft.random(8, *shape)), [bias]], taken, 32), most=-3, contraction=True
+    )
 
 
 def _without_window(draft: Draft, x: SSAValue) -> SSAValue:
