@@ -69,7 +69,7 @@ def test_integers_behind_a_prefix(way: str, decoder: ModuleOp, tmp_path: Path) -
     floats, executable, reference = qmlir.compile(module), qmlir.compile(quantized), qmlir.reference(quantized)
     assert all(array.any() for array in executable.state.values())
     signal = noise = 0.0
-    for seed in (8, 9):
+    for seed in range(8, 24):  # two texts alone vary by 2 dB, with one decision that falls the other way
         for each in (floats, executable, reference):
             each.reset()
         for sample in text(seed):
