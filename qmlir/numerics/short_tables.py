@@ -11,6 +11,7 @@ in the lowest bits of a word.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -232,9 +233,16 @@ def shortened(table: Array) -> tuple[ShortForm, Array] | None:
     Returns:
         The form and its words, int32; None if no form gives these entries from fewer bytes.
     """
+    return _shortened(table.dtype.str, table.tobytes())
+
+
+@lru_cache(maxsize=64)  # the steps of a recurrent network have tables in common
+def _shortened(dtype: str, data: bytes) -> tuple[ShortForm, Array] | None:
+    table = np.frombuffer(data, dtype)
     found = [form for way in WAYS if (form := way(table)) is not None and form[1].nbytes < table.nbytes]
     if not found:
         return None
     form, words = min(found, key=lambda one: one[1].nbytes)
     assert np.array_equal(form.entry(*_read(words, len(table))).array, table)
+    words.flags.writeable = False
     return form, words
