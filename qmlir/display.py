@@ -7,9 +7,7 @@ makes the table of a module, and IPython shows it for a module, too (notebooks.p
 
 import abc
 import html
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -127,27 +125,3 @@ class Rows(Shown, list[T], abc.ABC):
     """A list that shows itself as a table; it is equal to a plain list of the same elements."""
 
     __hash__ = None
-
-
-GOT = re.compile(r"(?<=, got )-?[0-9]+\b")
-"""The number that a reason says was got."""
-
-NUMBERS = 3
-"""The numbers that are shown of reasons that differ in them."""
-
-
-def alike(reasons: Iterable[str]) -> list[tuple[str, int]]:
-    """Reasons that differ in the number that was got as one, which shows the first numbers; the most frequent first.
-
-    >>> alike(["zero points are 0, got 5", "no command", *(f"zero points are 0, got {n}" for n in range(5))])
-    [('zero points are 0, got 5, 0, 1 and 3 other numbers', 6), ('no command', 1)]
-    """
-    numbers: dict[str, Counter[str]] = {}
-    for reason in reasons:
-        got = GOT.search(reason)
-        numbers.setdefault(GOT.sub("{}", reason), Counter())[got[0] if got else ""] += 1
-    lines: list[tuple[str, int]] = []
-    for text, found in numbers.items():
-        more = f" and {len(found) - NUMBERS} other numbers" if len(found) > NUMBERS else ""
-        lines.append((text.replace("{}", ", ".join([*found][:NUMBERS]) + more), found.total()))
-    return sorted(lines, key=lambda line: -line[1])

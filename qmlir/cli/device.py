@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -15,8 +15,10 @@ from qmlir.cli.documents import add_json_option, cost_fields, prints_document, s
 from qmlir.cli.flags import ArgumentParser, choice, file_of
 from qmlir.cli.models import load_known, load_simplified
 from qmlir.cli.terminal import is_verbose, say, shortened, table_of, terminal
-from qmlir.display import alike, counted
+from qmlir.display import counted
 from qmlir.errors import OptionError
+
+T = TypeVar("T")
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir device list` and `qmlir device show`: the devices that come with qmlir, and the file of one.
@@ -208,10 +210,24 @@ def _print_refused(judged: "Legality") -> None:
         say(f"  no key: {judged.no_key}")
 
 
+def _need(sentence: str) -> str:
+    """What a refusal needs, without what it got."""
+    return sentence.partition(", got")[0]
+
+
+def _alike(items: Iterable[T], alike: Callable[[T], str]) -> list[list[T]]:
+    """The items that are alike in a text, together; those met first come first."""
+    met: dict[str, list[T]] = {}
+    for item in items:
+        met.setdefault(alike(item), []).append(item)
+    return list(met.values())
+
+
 def _print_gains(judged: "Sequence[Legality]", gains: "Sequence[Gain]", device: "Device") -> None:
     """Prints what keys of the device file would bring to the device, those first that bring the most products."""
-    for reason, count in alike(v.no_key for v in judged if v.no_key):
-        say(f"no key for {counted(count, 'operation')}: {reason}")
+    for found in sorted(_alike((v for v in judged if v.no_key), lambda v: _need(v.no_key)), key=len, reverse=True):
+        such = f", such as {found[0].node}" if len({v.no_key for v in found}) > 1 else ""
+        say(f"no key for {counted(len(found), 'operation')}{such}: {found[0].no_key}")
     if not gains:
         return
     headings = (f"keys of {device.name}", "operations", "MACs", "host's cycles")
@@ -231,15 +247,8 @@ LISTED = 12
 
 def _print_reasons(refused: "Sequence[Legality]", device: "Device") -> None:
     """Prints each reason with the number of operations that it is about; one sentence stands for each key."""
-    met: dict[str, list[tuple[str, Legality]]] = {}
-    for each in refused:
-        for sentence in each.refusals:
-            met.setdefault(sentence.partition(", got")[0], []).append((sentence, each))
-    rows = [
-        (first[0], len(found), first[1].node)
-        for found in sorted(met.values(), key=lambda found: -len(found))
-        for first in found[:1]
-    ]
+    met = _alike(((sentence, each) for each in refused for sentence in each.refusals), lambda one: _need(one[0]))
+    rows = [(found[0][0], len(found), found[0][1].node) for found in sorted(met, key=len, reverse=True)]
     headings = (f"why not on {device.name}", "operations", "such as")
     terminal().print(table_of(headings, rows, numbers=("operations",), names=("such as",)))
     say("--verbose lists them")
@@ -260,8 +269,6 @@ OWN_FORMS = ("registers", "trace")
 
 SHOWN = 0.01
 """The least share of the time of a layer that `qmlir compile` lists by itself."""
-
-T = TypeVar("T")
 
 
 def chunks(items: Iterable[T], count: int) -> Iterator[list[T]]:
@@ -467,11 +474,8 @@ def print_program(executable: "Simulated", files: Iterable[Path]) -> dict[str, A
 
 def _say_host(entries: "Sequence[Entry]") -> None:
     """Prints which operations run on the host and why; one stands for all with the same reason but other numbers."""
-    found: dict[str, list[Entry]] = {}
-    for number, entry in enumerate(entries):
-        key = str(number) if is_verbose() else re.sub(r"-?[0-9]+", "", entry.reason)
-        found.setdefault(key, []).append(entry)
-    for first, *others in found.values():
+    each = [[entry] for entry in entries]
+    for first, *others in each if is_verbose() else _alike(entries, lambda e: re.sub(r"-?[0-9]+", "", e.reason)):
         count = f"{len(others) + 1} operations, such as " if others else ""
         say(f'on the host: {count}{first.operation} "{first.node}": {first.reason}')
 
