@@ -98,7 +98,7 @@ class LayerProgram:
         return Image(constants, [placed(t) for t in self.inputs], [placed(t) for t in self.outputs], steps)
 
     def encoded(self, name: str) -> EncodedNetwork:
-        """What an encoder gets to write files of its own forms; `name` is an identifier of C."""
+        """The network in words, from which an encoder writes files of its own forms; `name` is an identifier of C."""
         sources = {0: [(self.addresses[tensor.name], tensor) for tensor in self.inputs]}
         calls, number = dict[int, list[str]](), 0
         for step in self.steps:

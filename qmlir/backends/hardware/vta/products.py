@@ -190,7 +190,7 @@ class Products:
         return best[1]
 
     def _copies(self, reads: Sequence[Pair], pixels: int) -> int:
-        """How many copies of its sums a part has, so that steps which add to one are apart."""
+        """The number of copies of a part's sums; steps take turns, so that none reads a sum that is added."""
         runs = [(depth, len(list(some))) for depth, some in groupby(end - begin for begin, end in reads)]
         apart = IN_FLIGHT + 1
         return max(min(depth * self.weights.repeat, ceil(apart / (number * pixels))) for depth, number in runs)
